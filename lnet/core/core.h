@@ -1,0 +1,97 @@
+// Core: LNet's decisions for one node, without socket, thread, clock, lock, file or global.
+//
+// It eats commands of the application and completions of the drivers, each with the time `now`, and yields actions for
+// the drivers and events for the application. Given the same calls and the same seed it yields the same outputs.
+//
+// Use: any command or handle_*; then take_actions() and the events; and handle_timeout() when next_timeout() has come.
+// Thread: none; the engine or the simulator serialises.
+// Payload: the core hands out spans and lengths; except for ping info (its own) it never reads or writes payload.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lnet/core/memory.h"
+#include "lnet/core/ping_service.h"
+#include "lnet/core/receiver.h"
+#include "lnet/core/sender.h"
+#include "lnet/core/state.h"
+#include "ulnet/endpoint.h"
+
+namespace ulnet::core {
+
+class Core {
+ public:
+  // `interface_cookie`: differs at each start of a node. `seed`: of every random choice.
+  Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t interface_cookie, uint64_t seed);
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // ---- local side
+  // A NI that its driver has started. Errors: EEXIST.
+  Result<NiId> add_ni(const NiSettings& settings, const NiStarted& started);
+  // The id the next add_ni() will give.
+  NiId next_ni_id() const { return static_cast<NiId>(state_.nets.ni_count()); }
+  void handle_ni_fatal(NiId ni, bool fatal);
+
+  // ---- memory; see Endpoint
+  Result<MeHandle> me_attach(const MeSpec& spec) { return memory_.me_attach(spec); }
+  Status me_unlink(MeHandle me) { return memory_.me_unlink(me); }
+  Result<MdHandle> md_attach(Time now, MeHandle me, const MdSpec& spec);
+  Result<MdHandle> bind(const MdSpec& spec) { return memory_.bind(spec); }
+  Status unlink(MdHandle md) { return memory_.unlink(md); }
+  Status set_lazy(Time now, uint32_t portal, bool lazy);
+
+  // ---- operations; see Endpoint
+  Status put(Time now, const PutArgs& args);
+  Status get(Time now, const GetArgs& args);
+
+  // ---- what drivers report; see LndHost
+  MessageVerdict handle_message(Time now, const IncomingMessage& message);
+  void handle_receive_done(Time now, ReceiveId id, const Completion& completion);
+  void handle_send_done(Time now, SendId id, const Completion& completion);
+  void handle_peer_down(Time now, NiId ni, const Nid& peer, Time last_heard);
+
+  // ---- time
+  Time next_timeout() const { return state_.timers.next(); }
+  void handle_timeout(Time now);
+
+  // ---- outputs
+  bool has_actions() const { return !state_.actions.empty(); }
+  // Swaps the actions so far into `actions`, which must be empty; in order.
+  void take_actions(std::vector<Action>& actions) { actions.swap(state_.actions); }
+  // Swapped out likewise by whoever delivers them.
+  std::vector<CoreEvent>& handled_events() { return state_.handled_events; }
+  std::vector<CoreEvent>& polled_events() { return state_.polled_events; }
+
+  // ---- end
+  // Messages that a driver has, or that wait for a credit.
+  size_t sends_in_progress() const { return state_.sends.size(); }
+  size_t receives_in_progress() const { return state_.receives.size(); }
+  // Completes what waits with ESHUTDOWN, drops what is parked, unlinks every MD; what drivers have ends by their
+  // completions. Every command gives ESHUTDOWN from now on.
+  void shut_down(Time now);
+
+  // ---- looking
+  std::vector<Nid> nids() const;
+  std::vector<NetInfo> nets() const;
+  std::vector<PeerInfo> peers() const;
+  Statistics statistics() const;
+  void reset_statistics();
+  const GlobalSettings& global() const { return state_.global; }
+
+ private:
+  // A bound MD that may start an operation, or ENOENT.
+  Result<Md*> find_source(MdHandle handle);
+  // When a response to an operation that starts now is given up.
+  Time response_deadline(std::chrono::nanoseconds timeout) const;
+  bool tracks_response(const Md& md, bool is_put) const;
+
+  State state_;
+  Memory memory_;
+  Sender sender_;
+  Receiver receiver_;
+  PingService ping_;
+};
+
+}  // namespace ulnet::core

@@ -1,0 +1,116 @@
+// What a Core shows of itself. Source: spec lnet-core 10.3.
+#include "lnet/core/core.h"
+
+namespace ulnet::core {
+namespace {
+
+uint64_t failures_of(const HealthCounts& counts, HealthStatus status) { return counts[static_cast<size_t>(status)]; }
+
+NiInfo describe(const Ni& ni) {
+  NiInfo info;
+  info.nid = ni.nid;
+  info.interface = ni.interface;
+  info.up = !ni.fatal;
+  info.stats = ni.stats;
+  info.health = ni.is_loopback() ? 0 : ni.health;
+  info.fatal = ni.fatal;
+  info.interrupts = failures_of(ni.failures, HealthStatus::kLocalInterrupt);
+  info.dropped = failures_of(ni.failures, HealthStatus::kLocalDropped);
+  info.aborted = failures_of(ni.failures, HealthStatus::kLocalAborted);
+  info.no_route = failures_of(ni.failures, HealthStatus::kLocalNoRoute);
+  info.timeouts = failures_of(ni.failures, HealthStatus::kLocalTimeout);
+  info.errors = failures_of(ni.failures, HealthStatus::kLocalError);
+  info.tunables = ni.tunables;
+  if (ni.nid.net().type == NetType::kTcp) info.tcp = ni.tcp;
+  info.tx_credits = ni.tx_credits.available();
+  info.tx_credits_min = ni.tx_credits.min();
+  info.waiting = ni.tx_credits.waiting();
+  info.failures = named(ni.failure_kinds);
+  return info;
+}
+
+PeerNiInfo describe(const PeerNi& ni) {
+  PeerNiInfo info;
+  info.nid = ni.nid;
+  info.max_ni_tx_credits = ni.tx_credits.limit();
+  info.available_tx_credits = ni.tx_credits.available();
+  info.min_tx_credits = ni.tx_credits.min();
+  info.tx_q_bytes = ni.tx_queue_bytes;
+  info.available_rtr_credits = ni.tx_credits.limit();
+  info.min_rtr_credits = ni.tx_credits.limit();
+  info.waiting = ni.tx_credits.waiting();
+  info.stats = ni.stats;
+  info.health = ni.health;
+  info.dropped = failures_of(ni.failures, HealthStatus::kRemoteDropped);
+  info.timeouts = failures_of(ni.failures, HealthStatus::kRemoteTimeout);
+  info.errors = failures_of(ni.failures, HealthStatus::kRemoteError);
+  info.network_timeouts = failures_of(ni.failures, HealthStatus::kNetworkTimeout);
+  info.failures = named(ni.failure_kinds);
+  return info;
+}
+
+}  // namespace
+
+std::vector<Nid> Core::nids() const {
+  std::vector<Nid> nids;
+  for (NiId id = 1; id < state_.nets.ni_count(); ++id) nids.push_back(state_.nets.ni(id).nid);
+  return nids;
+}
+
+std::vector<NetInfo> Core::nets() const {
+  std::vector<NetInfo> nets;
+  for (const NetId net : state_.nets.nets()) {
+    NetInfo info{net, {}};
+    for (const NiId id : state_.nets.nis_of(net)) info.nis.push_back(describe(state_.nets.ni(id)));
+    nets.push_back(std::move(info));
+  }
+  return nets;
+}
+
+std::vector<PeerInfo> Core::peers() const {
+  std::vector<PeerInfo> peers;
+  for (const PeerId id : state_.peers.order()) {
+    const Peer& peer = state_.peers.peer(id);
+    PeerInfo info{peer.primary_nid, (peer.state & kPeerMultiRail) != 0, peer.state, {}};
+    for (const PeerNet& net : peer.nets) {
+      for (const PeerNiId ni : net.nis) info.nis.push_back(describe(state_.peers.ni(ni)));
+    }
+    peers.push_back(std::move(info));
+  }
+  return peers;
+}
+
+Statistics Core::statistics() const {
+  const CoreStats& core = state_.stats;
+  Statistics out;
+  out.msgs_alloc = state_.sends.size() + state_.receives.size();
+  out.msgs_max = core.msgs_max;
+  state_.mds.for_each([&out](MdId, const Md& md) { out.rst_alloc += md.response.is_set() ? 1 : 0; });
+  out.send_count = core.send_count;
+  out.response_timeout_count = core.response_timeout_count;
+  out.local_interrupt_count = failures_of(core.health, HealthStatus::kLocalInterrupt);
+  out.local_dropped_count = failures_of(core.health, HealthStatus::kLocalDropped);
+  out.local_aborted_count = failures_of(core.health, HealthStatus::kLocalAborted);
+  out.local_no_route_count = failures_of(core.health, HealthStatus::kLocalNoRoute);
+  out.local_timeout_count = failures_of(core.health, HealthStatus::kLocalTimeout);
+  out.local_error_count = failures_of(core.health, HealthStatus::kLocalError);
+  out.remote_dropped_count = failures_of(core.health, HealthStatus::kRemoteDropped);
+  out.remote_error_count = failures_of(core.health, HealthStatus::kRemoteError);
+  out.remote_timeout_count = failures_of(core.health, HealthStatus::kRemoteTimeout);
+  out.network_timeout_count = failures_of(core.health, HealthStatus::kNetworkTimeout);
+  out.recv_count = core.recv_count;
+  out.drop_count = core.drop_count;
+  out.send_length = core.send_length;
+  out.recv_length = core.recv_length;
+  out.drop_length = core.drop_length;
+  out.drops = named(core.drops);
+  return out;
+}
+
+void Core::reset_statistics() {
+  state_.stats = CoreStats{};
+  for (NiId id = 0; id < state_.nets.ni_count(); ++id) state_.nets.ni(id).stats = MessageStats{};
+  state_.peers.nis().for_each([](PeerNiId, PeerNi& ni) { ni.stats = MessageStats{}; });
+}
+
+}  // namespace ulnet::core

@@ -1,0 +1,56 @@
+// One message on its way down (to a driver) or up (from one).
+//
+// Life of a SendMessage:
+//
+//   start ──> path found ──> WAIT_PEER_CREDIT ──> WAIT_NI_CREDIT ──> IN_DRIVER ──> done (credits back, event)
+//     │           │                 │ deadline, MD unlinked │            ^
+//     │           └ loopback: no credits ────────────────────────────────┘
+//     └ no path ──> done (error)
+//
+// Life of a ReceiveMessage:
+//
+//   matched ──> RECEIVING ──> done (event, ACK)
+//   lazy portal: PARKED ──> RECEIVING ──> done;  PARKED ──> dropped (portal no longer lazy, connection lost, shutdown)
+//
+// Source: spec lnet-core 5.5 (order of credits), 3.7 (delay).
+#pragma once
+
+#include <cstdint>
+
+#include "lnet/core/md.h"
+#include "lnet/core/peer.h"
+#include "lnet/lnd.h"
+#include "ulnet/types.h"
+
+namespace ulnet::core {
+
+struct SendMessage {
+  enum class State : uint8_t { kNew, kWaitPeerCredit, kWaitNiCredit, kInDriver };
+
+  SendId id = 0;
+  State state = State::kNew;
+  bool awaits_response = false;       // a PUT with ACK or a GET
+  NiId ni = kLoopbackNi;
+  PeerNiId next_hop = 0;              // 0: loopback, or no path yet
+  MdId md = 0;                        // whose operation this is; 0 for an ACK
+  Time deadline = kNever;             // of this attempt
+  uint64_t next_waiting = 0;          // in a Credits queue
+  Timer waiting;                      // fires at `deadline` while it waits for credits
+  Nid source;                         // asked for; wildcard: choose
+  Header header;
+  PayloadView payload;
+  Event event;                        // what completion tells: SEND, or GET for a REPLY
+};
+
+struct ReceiveMessage {
+  ReceiveId id = 0;
+  bool parked = false;
+  NiId ni = kLoopbackNi;
+  PeerNiId sender = 0;                // last hop; 0: loopback
+  MdId md = 0;
+  uint64_t driver_cookie = 0;
+  Header header;
+  Event event;                        // PUT or REPLY
+};
+
+}  // namespace ulnet::core

@@ -1,0 +1,55 @@
+#include "lnet/core/net.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace ulnet::core {
+
+NetTable::NetTable() {
+  NiSettings lo;
+  lo.net = NetId::lo();
+  lo.tunables = NetTunables{0, 0, 0, 0};
+  const NiStarted started{.nid = Nid::lo(), .interface = ""};
+  (void)add_ni(lo, started);
+}
+
+Result<NiId> NetTable::add_ni(const NiSettings& settings, const NiStarted& started) {
+  if (is_local_nid(started.nid)) {
+    return fail(EEXIST, fmt::format("NI {} exists already", started.nid.to_string()));
+  }
+  const NetId net = started.nid.net();
+  Ni ni;
+  ni.id = static_cast<NiId>(nis_.size());
+  ni.nid = started.nid;
+  ni.interface = started.interface;
+  // All NIs of a net share the common tunables; the first one's win.
+  const std::vector<NiId>& siblings = nis_of(net);
+  ni.tunables = siblings.empty() ? settings.tunables : nis_[siblings.front()].tunables;
+  ni.tunables.peer_credits = std::min(ni.tunables.peer_credits, ni.tunables.credits);
+  ni.tcp = settings.tcp;
+  ni.tcp.conns_per_peer = started.conns_per_peer;
+  ni.lnd_timeout = started.lnd_timeout;
+  ni.tx_credits = Credits(ni.tunables.credits);
+
+  const NiId id = ni.id;
+  if (siblings.empty()) nets_.push_back(net);
+  nis_.push_back(std::move(ni));
+  by_net_[net].push_back(id);
+  by_nid_[started.nid] = id;
+  return id;
+}
+
+Ni* NetTable::find_ni(const Nid& nid) {
+  const auto it = by_nid_.find(nid);
+  return it != by_nid_.end() ? &nis_[it->second] : nullptr;
+}
+
+const std::vector<NiId>& NetTable::nis_of(NetId net) const {
+  static const std::vector<NiId> kNone;
+  const auto it = by_net_.find(net);
+  return it != by_net_.end() ? it->second : kNone;
+}
+
+}  // namespace ulnet::core

@@ -1,0 +1,62 @@
+// The local side: nets and NIs. Source: spec lnet-core 5.1.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lnet/core/credits.h"
+#include "lnet/core/stats.h"
+#include "lnet/lnd.h"
+#include "ulnet/settings.h"
+
+namespace ulnet::core {
+
+inline constexpr int32_t kHealthMax = 1000;
+
+struct Ni {
+  NiId id = 0;
+  Nid nid;
+  std::string interface;
+  NetTunables tunables;
+  TcpTunables tcp;
+  Duration lnd_timeout{};
+  Credits tx_credits{0};
+  uint64_t sequence = 0;                 // of its last use, for round robin
+  int32_t health = kHealthMax;
+  bool fatal = false;                    // link or address lost
+  MessageStats stats;
+  HealthCounts failures = {};
+  FailureCounts failure_kinds = {};
+
+  bool is_loopback() const { return id == kLoopbackNi; }
+};
+
+// Nets in configuration order, lo first. NIs are never removed while the node lives; so ids are indices.
+class NetTable {
+ public:
+  NetTable();
+
+  // Errors: EEXIST when the NID is already there.
+  Result<NiId> add_ni(const NiSettings& settings, const NiStarted& started);
+
+  Ni& ni(NiId id) { return nis_[id]; }
+  const Ni& ni(NiId id) const { return nis_[id]; }
+  size_t ni_count() const { return nis_.size(); }
+  // The NI with exactly this NID, or nullptr.
+  Ni* find_ni(const Nid& nid);
+  bool is_local_nid(const Nid& nid) const { return by_nid_.contains(nid); }
+  bool is_local_net(NetId net) const { return by_net_.contains(net); }
+  const std::vector<NiId>& nis_of(NetId net) const;
+  const std::vector<NetId>& nets() const { return nets_; }   // lo first
+
+ private:
+  std::deque<Ni> nis_;
+  std::vector<NetId> nets_;
+  std::unordered_map<NetId, std::vector<NiId>> by_net_;      // looked up, never walked
+  std::unordered_map<Nid, NiId> by_nid_;
+};
+
+}  // namespace ulnet::core

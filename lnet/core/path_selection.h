@@ -1,0 +1,32 @@
+// Which local NI and which next hop a message takes. The one place that decides it.
+// Source: spec lnet-core 6.
+#pragma once
+
+#include "lnet/core/state.h"
+
+namespace ulnet::core {
+
+struct PathRequest {
+  Nid dest;
+  Nid source;               // wildcard: choose; for an ACK or REPLY: the NI the request came in by
+  bool is_response = false;
+  bool reserved_portal = false;
+};
+
+struct Path {
+  NiId ni = kLoopbackNi;
+  PeerNiId next_hop = 0;    // 0: loopback
+  Nid final_dest;
+};
+
+// Errors: EINVAL the source is no NID of ours; EHOSTUNREACH no local NI or no route; ENOMEM too many peers.
+// May create the peer; counts the choice for round robin.
+Result<Path> select_path(State& state, const PathRequest& request);
+
+// The NI of `net` that is best for a peer NI of `dest`'s address family, or nullptr (6.5).
+Ni* best_local_ni(State& state, NetId net, const Nid& dest);
+
+// The peer NI with this NID; made when unknown. nullptr when `by_traffic` and the limit of such peers is reached.
+PeerNi* find_or_create_peer_ni(State& state, const Nid& nid, bool by_traffic);
+
+}  // namespace ulnet::core

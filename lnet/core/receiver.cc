@@ -1,0 +1,374 @@
+#include "lnet/core/receiver.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lnet/core/path_selection.h"
+
+namespace ulnet::core {
+namespace {
+
+// `bytes` bytes of an MD from `offset` on.
+PayloadView view_of(const Md& md, uint32_t offset, uint32_t bytes) {
+  if (bytes == 0) return {};
+  return PayloadView{md.fragments(), offset, bytes};
+}
+
+MessageVerdict protocol_error() { return {.kind = MessageVerdict::Kind::kProtocolError}; }
+
+MessageVerdict receive_into(ReceiveId id, const PayloadView& into) {
+  return {.kind = MessageVerdict::Kind::kReceive, .id = id, .into = into};
+}
+
+}  // namespace
+
+// The order of the checks is the kernel's (14.1).
+MessageVerdict Receiver::handle_message(const IncomingMessage& message) {
+  const Header& header = message.header;
+  Ni& ni = state_.nets.ni(message.ni);
+  Arrival arrival{message, ni, nullptr};
+  const bool loopback = ni.is_loopback();
+  if (state_.shutting_down) return drop(arrival, DropReason::kShutdown);
+  if (header.dest_nid != ni.nid) {
+    if (header.dest_nid.net() == ni.nid.net() || state_.nets.is_local_nid(header.dest_nid)) return protocol_error();
+    return drop(arrival, DropReason::kNotRouting);
+  }
+  if (!loopback) {
+    if (header.source_nid.is_any() || message.sender.is_any()) return drop(arrival, DropReason::kSourceWildcard);
+    if (header.source_nid.is_lo()) return drop(arrival, DropReason::kSourceLoopback);
+    if (state_.nets.is_local_nid(header.source_nid) && !state_.nets.is_local_nid(message.sender)) {
+      return drop(arrival, DropReason::kSourceIsOwn);
+    }
+    arrival.sender = find_or_create_peer_ni(state_, message.sender, true);
+    if (arrival.sender == nullptr) return drop(arrival, DropReason::kPeerLimit);
+    PeerNi& sender = *arrival.sender;
+    sender.up = true;
+    sender.last_heard = state_.now;
+    if (!sender.heard) {
+      sender.heard = true;
+      if (sender.preferred_ni == kLoopbackNi) sender.preferred_ni = message.ni;
+    }
+  }
+  return accept(arrival);
+}
+
+MessageVerdict Receiver::accept(const Arrival& arrival) {
+  const Header& header = arrival.message.header;
+  switch (header.type()) {
+    case MessageType::kAck: return handle_ack(arrival, std::get<AckPart>(header.part));
+    case MessageType::kPut: return handle_put(arrival, std::get<PutPart>(header.part));
+    case MessageType::kGet: return handle_get(arrival, std::get<GetPart>(header.part));
+    case MessageType::kReply: return handle_reply(arrival, std::get<ReplyPart>(header.part));
+    case MessageType::kHello: break;
+  }
+  return protocol_error();
+}
+
+// ---------------------------------------------------------------- PUT
+
+MessageVerdict Receiver::handle_put(const Arrival& arrival, const PutPart& put) {
+  if (put.portal >= kPortals) return drop(arrival, DropReason::kPortalOutOfRange);
+  // A kernel would park it for ever (1.7).
+  if (put.portal == kReservedPortal && put.match_bits != kPingMatchBits) {
+    return drop(arrival, DropReason::kReservedPortal);
+  }
+  const MatchResult match = state_.matches.match(put.portal, match_request(arrival.message.header));
+  switch (match.kind) {
+    case MatchResult::Kind::kMatched: break;
+    case MatchResult::Kind::kTooLong: return drop(arrival, DropReason::kTooLong);
+    case MatchResult::Kind::kBadOffset: return drop(arrival, DropReason::kBadOffset);
+    case MatchResult::Kind::kNone:
+      return state_.matches.is_lazy(put.portal) ? park(arrival, put.portal) : drop(arrival, DropReason::kNoMatch);
+  }
+  Md& md = state_.mds.at(match.md);
+  ReceiveMessage& receive = make_receive(arrival);
+  const ReceiveId id = receive.id;
+  begin_put(receive, md, match.fit);
+  if (match.fit.mlength == 0) {
+    // Nothing to wait for: whatever was sent is thrown away by the driver.
+    handle_receive_done(id, Completion{});
+    return {};
+  }
+  return receive_into(id, view_of(md, match.fit.offset, match.fit.mlength));
+}
+
+MatchRequest Receiver::match_request(const Header& header) const {
+  MatchRequest request;
+  request.source_primary = state_.peers.primary_of(header.source_nid);
+  request.source_pid = header.source_pid;
+  if (const auto* put = std::get_if<PutPart>(&header.part)) {
+    request.match_bits = put->match_bits;
+    request.requested_bytes = header.payload_bytes;
+    request.offset = put->offset;
+  } else {
+    const GetPart& get = std::get<GetPart>(header.part);
+    request.is_put = false;
+    request.match_bits = get.match_bits;
+    request.requested_bytes = std::min(get.sink_length, kPayloadBytesMax);
+    request.offset = get.source_offset;
+  }
+  return request;
+}
+
+ReceiveMessage& Receiver::make_receive(const Arrival& arrival) {
+  const ReceiveId id = state_.receives.insert();
+  ReceiveMessage& receive = state_.receives.at(id);
+  receive.id = id;
+  receive.ni = arrival.message.ni;
+  receive.sender = arrival.sender != nullptr ? arrival.sender->id : 0;
+  receive.driver_cookie = arrival.message.driver_cookie;
+  receive.header = arrival.message.header;
+  receive.event = describe(arrival.message.header, arrival.message.sender);
+  state_.note_message_count();
+  return receive;
+}
+
+void Receiver::begin_put(ReceiveMessage& receive, Md& md, const Fit& fit) {
+  receive.md = md.id;
+  receive.event.mlength = fit.mlength;
+  receive.event.offset = fit.offset;
+  if ((md.options & kMdManageRemote) == 0) md.offset = fit.offset + fit.mlength;
+  memory_.begin_operation(md);
+  if (md.owner == MdOwner::kPushTarget) push_taken_();
+}
+
+MessageVerdict Receiver::park(const Arrival& arrival, uint32_t portal) {
+  std::deque<uint64_t>& parked = state_.matches.parked(portal);
+  if (parked.size() >= static_cast<size_t>(state_.limits.parked_per_portal_max)) {
+    return drop(arrival, DropReason::kParkedPortalLimit);
+  }
+  if (arrival.sender != nullptr) {
+    if (arrival.sender->parked >= static_cast<uint32_t>(state_.limits.parked_per_peer_max)) {
+      return drop(arrival, DropReason::kParkedPeerLimit);
+    }
+    ++arrival.sender->parked;
+  }
+  ReceiveMessage& receive = make_receive(arrival);
+  receive.parked = true;
+  parked.push_back(receive.id);
+  return {.kind = MessageVerdict::Kind::kWait, .id = receive.id};
+}
+
+void Receiver::retry_parked(uint32_t portal) {
+  std::deque<uint64_t>& parked = state_.matches.parked(portal);
+  for (size_t i = 0; i < parked.size();) {
+    ReceiveMessage& receive = state_.receives.at(parked[i]);
+    const MatchResult match = state_.matches.match(portal, match_request(receive.header));
+    const bool lazy = state_.matches.is_lazy(portal);
+    if (match.kind == MatchResult::Kind::kNone && lazy) {
+      ++i;
+      continue;
+    }
+    parked.erase(parked.begin() + static_cast<ptrdiff_t>(i));
+    ReceiveAction action{receive.id, receive.ni, receive.driver_cookie, {}};
+    if (match.kind == MatchResult::Kind::kMatched) {
+      Md& md = state_.mds.at(match.md);
+      receive.parked = false;
+      if (PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr) --sender->parked;
+      begin_put(receive, md, match.fit);
+      action.into = view_of(md, match.fit.offset, match.fit.mlength);
+    } else {
+      forget_parked(receive, match.kind == MatchResult::Kind::kTooLong     ? DropReason::kTooLong
+                             : match.kind == MatchResult::Kind::kBadOffset ? DropReason::kBadOffset
+                                                                           : DropReason::kLazyCleared);
+    }
+    state_.actions.emplace_back(action);
+  }
+}
+
+// The message stays alive until its driver says that the payload is gone, but has no MD.
+void Receiver::forget_parked(ReceiveMessage& receive, DropReason reason) {
+  receive.parked = false;
+  PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr;
+  if (sender != nullptr) --sender->parked;
+  count_drop(receive.ni, sender, receive.header, reason);
+}
+
+// ---------------------------------------------------------------- GET
+
+MessageVerdict Receiver::handle_get(const Arrival& arrival, const GetPart& get) {
+  if (get.portal >= kPortals) return drop(arrival, DropReason::kPortalOutOfRange);
+  const MatchResult match = state_.matches.match(get.portal, match_request(arrival.message.header));
+  switch (match.kind) {
+    case MatchResult::Kind::kMatched: break;
+    case MatchResult::Kind::kTooLong: return drop(arrival, DropReason::kTooLong);
+    case MatchResult::Kind::kBadOffset: return drop(arrival, DropReason::kBadOffset);
+    case MatchResult::Kind::kNone: return drop(arrival, DropReason::kNoMatch);
+  }
+  count_received(arrival.message.ni, arrival.sender != nullptr ? arrival.sender->id : 0, MessageType::kGet, 0);
+  start_reply(arrival, get, state_.mds.at(match.md), match.fit);
+  return {};
+}
+
+void Receiver::start_reply(const Arrival& arrival, const GetPart& get, Md& md, const Fit& fit) {
+  const Header& request = arrival.message.header;
+  SendMessage& reply = sender_.make();
+  reply.source = request.dest_nid;
+  reply.md = md.id;
+  reply.payload = view_of(md, fit.offset, fit.mlength);
+  reply.header.dest_nid = request.source_nid;
+  reply.header.dest_pid = request.source_pid;
+  reply.header.payload_bytes = fit.mlength;
+  reply.header.part = ReplyPart{get.return_md};
+  reply.event = describe(request, arrival.message.sender);
+  reply.event.mlength = fit.mlength;
+  reply.event.offset = fit.offset;
+  if ((md.options & kMdManageRemote) == 0) md.offset = fit.offset + fit.mlength;
+  memory_.begin_operation(md);
+  sender_.start(reply, kNever);
+}
+
+// ---------------------------------------------------------------- ACK and REPLY
+
+Md* Receiver::find_response_md(const Arrival& arrival, const WireHandle& handle, bool is_ack) {
+  if (handle.interface_cookie != state_.interface_cookie) {
+    drop(arrival, DropReason::kOtherIncarnation);
+    return nullptr;
+  }
+  Md* md = memory_.find_active(handle.object_cookie);
+  if (md == nullptr) {
+    drop(arrival, DropReason::kUnknownMd);
+    return nullptr;
+  }
+  if (md->passive || md->threshold == 0) {
+    drop(arrival, DropReason::kMdNotWaiting);
+    return nullptr;
+  }
+  if ((is_ack ? md->acks_awaited : md->replies_awaited) == 0) {
+    drop(arrival, DropReason::kWrongResponse);
+    return nullptr;
+  }
+  return md;
+}
+
+MessageVerdict Receiver::handle_ack(const Arrival& arrival, const AckPart& ack) {
+  Md* md = find_response_md(arrival, ack.md, true);
+  if (md == nullptr) return {.dropped = true};
+  count_received(arrival.message.ni, arrival.sender != nullptr ? arrival.sender->id : 0, MessageType::kAck, 0);
+  Event event = describe(arrival.message.header, arrival.message.sender);
+  event.mlength = static_cast<uint32_t>(std::min<uint64_t>(ack.mlength, md->length));
+  memory_.begin_operation(*md);
+  memory_.response_settled(*md, true);
+  memory_.end_operation(md->id, event);
+  return {};
+}
+
+MessageVerdict Receiver::handle_reply(const Arrival& arrival, const ReplyPart& reply) {
+  const uint32_t payload_bytes = arrival.message.header.payload_bytes;
+  Md* md = find_response_md(arrival, reply.md, false);
+  if (md == nullptr) return {.dropped = true};
+  if (payload_bytes > md->length && (md->options & kMdTruncate) == 0) {
+    return drop(arrival, DropReason::kReplyTooLong);
+  }
+  ReceiveMessage& receive = make_receive(arrival);
+  const ReceiveId id = receive.id;
+  receive.md = md->id;
+  receive.event.mlength = static_cast<uint32_t>(std::min<uint64_t>(payload_bytes, md->length));
+  memory_.begin_operation(*md);
+  memory_.response_settled(*md, false);
+  if (receive.event.mlength == 0) {
+    handle_receive_done(id, Completion{});
+    return {};
+  }
+  return receive_into(id, view_of(*md, 0, receive.event.mlength));
+}
+
+// ---------------------------------------------------------------- completion
+
+void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
+  ReceiveMessage* receive = state_.receives.find(id);
+  ULNET_ASSERT(receive != nullptr, "a driver completed a receive that it does not have");
+  if (receive->parked) {
+    // Its connection died while it waited.
+    std::deque<uint64_t>& parked = state_.matches.parked(std::get<PutPart>(receive->header.part).portal);
+    parked.erase(std::find(parked.begin(), parked.end(), id));
+    forget_parked(*receive, DropReason::kLazyCleared);
+  }
+  if (receive->md != 0) {
+    if (completion.error == 0) {
+      count_received(receive->ni, receive->sender, receive->header.type(), receive->event.mlength);
+    } else if (receive->sender != 0 && !state_.shutting_down) {
+      sender_.count_failure(receive->ni, receive->sender, completion);
+    }
+    const bool ack_disabled = (state_.mds.at(receive->md).options & kMdAckDisable) != 0;
+    receive->event.status = -completion.error;
+    memory_.end_operation(receive->md, receive->event);
+    if (completion.error == 0 && !ack_disabled && receive->header.type() == MessageType::kPut) send_ack(*receive);
+  }
+  state_.receives.erase(id);
+}
+
+void Receiver::send_ack(const ReceiveMessage& receive) {
+  const PutPart& put = std::get<PutPart>(receive.header.part);
+  if (put.ack_md.is_none()) return;
+  SendMessage& ack = sender_.make();
+  ack.source = receive.header.dest_nid;
+  ack.header.dest_nid = receive.header.source_nid;
+  ack.header.dest_pid = receive.header.source_pid;
+  ack.header.part = AckPart{put.ack_md, put.match_bits, receive.event.mlength};
+  sender_.start(ack, kNever);
+}
+
+void Receiver::shut_down() {
+  for (uint32_t portal = 0; portal < kPortals; ++portal) {
+    std::deque<uint64_t>& parked = state_.matches.parked(portal);
+    for (const ReceiveId id : parked) {
+      ReceiveMessage& receive = state_.receives.at(id);
+      forget_parked(receive, DropReason::kShutdown);
+      state_.actions.emplace_back(ReceiveAction{id, receive.ni, receive.driver_cookie, {}});
+    }
+    parked.clear();
+  }
+}
+
+// ---------------------------------------------------------------- bookkeeping
+
+// What an event of this message says, but for the MD's part.
+Event Receiver::describe(const Header& header, const Nid& last_hop) const {
+  Event event;
+  event.target = {header.dest_nid, header.dest_pid};
+  event.initiator = {state_.peers.primary_of(header.source_nid), header.source_pid};
+  event.source = {header.source_nid, header.source_pid};
+  event.sender = last_hop;
+  if (const auto* put = std::get_if<PutPart>(&header.part)) {
+    event.kind = EventKind::kPut;
+    event.portal = put->portal;
+    event.match_bits = put->match_bits;
+    event.hdr_data = put->hdr_data;
+    event.rlength = header.payload_bytes;
+  } else if (const auto* get = std::get_if<GetPart>(&header.part)) {
+    event.kind = EventKind::kGet;
+    event.portal = get->portal;
+    event.match_bits = get->match_bits;
+    event.rlength = header.payload_bytes;
+  } else if (const auto* ack = std::get_if<AckPart>(&header.part)) {
+    event.kind = EventKind::kAck;
+    event.match_bits = ack->match_bits;
+  } else {
+    event.kind = EventKind::kReply;
+    event.rlength = header.payload_bytes;
+  }
+  return event;
+}
+
+void Receiver::count_received(NiId ni, PeerNiId sender, MessageType type, uint32_t payload_bytes) {
+  ++state_.stats.recv_count;
+  state_.stats.recv_length += payload_bytes;
+  ++count_of(state_.nets.ni(ni).stats.received, type);
+  if (sender != 0) ++count_of(state_.peers.ni(sender).stats.received, type);
+}
+
+MessageVerdict Receiver::drop(const Arrival& arrival, DropReason reason) {
+  count_drop(arrival.message.ni, arrival.sender, arrival.message.header, reason);
+  return {.kind = MessageVerdict::Kind::kDone, .dropped = true};
+}
+
+void Receiver::count_drop(NiId ni, PeerNi* sender, const Header& header, DropReason reason) {
+  ++state_.stats.drop_count;
+  state_.stats.drop_length += header.payload_bytes;
+  ++state_.stats.drops[static_cast<size_t>(reason)];
+  ++count_of(state_.nets.ni(ni).stats.dropped, header.type());
+  if (sender != nullptr) ++count_of(sender->stats.dropped, header.type());
+}
+
+}  // namespace ulnet::core

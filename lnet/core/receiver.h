@@ -1,0 +1,63 @@
+// Messages on their way up: checks, matching, lazy portals, the answers they cause.
+// Source: spec lnet-core 3.5 to 3.8, 14.1, 14.2.
+#pragma once
+
+#include <functional>
+
+#include "lnet/core/memory.h"
+#include "lnet/core/sender.h"
+#include "lnet/core/state.h"
+
+namespace ulnet::core {
+
+class Receiver {
+ public:
+  Receiver(State& state, Memory& memory, Sender& sender)
+      : state_(state), memory_(memory), sender_(sender) {}
+
+  // Called when a push took our push buffer, so that another is posted before the next message.
+  void set_push_taken(std::function<void()> handle) { push_taken_ = std::move(handle); }
+
+  MessageVerdict handle_message(const IncomingMessage& message);
+  void handle_receive_done(ReceiveId id, const Completion& completion);
+
+  // An MD was attached to this portal, or the portal is not lazy any more: messages that wait there may go on.
+  void retry_parked(uint32_t portal);
+  void shut_down();
+
+ private:
+  struct Arrival {                     // a message whose sender is known
+    const IncomingMessage& message;
+    Ni& ni;
+    PeerNi* sender;                    // nullptr: loopback
+    bool is_put() const { return message.header.type() == MessageType::kPut; }
+  };
+
+  MessageVerdict accept(const Arrival& arrival);
+  MessageVerdict handle_put(const Arrival& arrival, const PutPart& put);
+  MessageVerdict handle_get(const Arrival& arrival, const GetPart& get);
+  MessageVerdict handle_ack(const Arrival& arrival, const AckPart& ack);
+  MessageVerdict handle_reply(const Arrival& arrival, const ReplyPart& reply);
+  MessageVerdict park(const Arrival& arrival, uint32_t portal);
+
+  MatchRequest match_request(const Header& header) const;
+  Md* find_response_md(const Arrival& arrival, const WireHandle& handle, bool is_ack);
+  ReceiveMessage& make_receive(const Arrival& arrival);
+  // Starts the operation of a matched PUT.
+  void begin_put(ReceiveMessage& receive, Md& md, const Fit& fit);
+  void start_reply(const Arrival& arrival, const GetPart& get, Md& md, const Fit& fit);
+  void send_ack(const ReceiveMessage& receive);
+  void forget_parked(ReceiveMessage& receive, DropReason reason);
+  void count_received(NiId ni, PeerNiId sender, MessageType type, uint32_t payload_bytes);
+
+  MessageVerdict drop(const Arrival& arrival, DropReason reason);
+  void count_drop(NiId ni, PeerNi* sender, const Header& header, DropReason reason);
+  Event describe(const Header& header, const Nid& last_hop) const;
+
+  State& state_;
+  Memory& memory_;
+  Sender& sender_;
+  std::function<void()> push_taken_;
+};
+
+}  // namespace ulnet::core

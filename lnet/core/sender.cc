@@ -1,0 +1,263 @@
+#include "lnet/core/sender.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lnet/core/path_selection.h"
+
+namespace ulnet::core {
+namespace {
+
+// What a message counts in a peer NI's queue, beside its payload: one NID4 header (5.5).
+constexpr uint64_t kQueuedHeaderBytes = kHeaderNid4Bytes;
+
+uint64_t queued_bytes(const SendMessage& message) { return message.header.payload_bytes + kQueuedHeaderBytes; }
+
+bool is_response(const Header& header) {
+  return header.type() == MessageType::kAck || header.type() == MessageType::kReply;
+}
+
+bool on_reserved_portal(const Header& header) {
+  if (const auto* put = std::get_if<PutPart>(&header.part)) return put->portal == kReservedPortal;
+  if (const auto* get = std::get_if<GetPart>(&header.part)) return get->portal == kReservedPortal;
+  return false;
+}
+
+Completion local_failure(int32_t error, HealthStatus health) {
+  return {.error = error, .health = health, .delivery = Delivery::kUndelivered, .nothing_posted = true};
+}
+
+}  // namespace
+
+SendMessage& Sender::make() {
+  const SendId id = state_.sends.insert();
+  SendMessage& message = state_.sends.at(id);
+  message.id = id;
+  message.waiting.id = id;
+  message.waiting.kind = TimerKind::kSendWaiting;
+  state_.note_message_count();
+  return message;
+}
+
+void Sender::start(SendMessage& message, Time response_deadline) {
+  if (state_.shutting_down) return finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+  const PathRequest request{message.header.dest_nid, message.source, is_response(message.header),
+                            on_reserved_portal(message.header)};
+  const Result<Path> path = select_path(state_, request);
+  if (!path) {
+    // Never committed: no health is touched (7.2).
+    return finish(message, local_failure(path.error().code(), path.error().code() == EHOSTUNREACH
+                                                                  ? HealthStatus::kRemoteError
+                                                                  : HealthStatus::kLocalError));
+  }
+  set_path(message, path->ni, path->next_hop, path->final_dest, response_deadline);
+  advance(message);
+  run_ready();
+}
+
+void Sender::set_path(SendMessage& message, NiId ni_id, PeerNiId next_hop, const Nid& final_dest,
+                      Time response_deadline) {
+  const Ni& ni = state_.nets.ni(ni_id);
+  message.ni = ni_id;
+  message.next_hop = next_hop;
+  message.header.source_nid = ni.nid;
+  message.header.dest_nid = final_dest;
+  message.header.source_pid = state_.pid;
+  // One attempt may take LND timeout x (R + 1) + 1, but never longer than the response is waited for (D5).
+  const Duration attempt =
+      ni.lnd_timeout > Duration::zero()
+          ? ni.lnd_timeout * (state_.global.retry_count + 1) + std::chrono::seconds(1)
+          : Duration(std::chrono::seconds(state_.global.transaction_timeout_s));
+  message.deadline = std::min(state_.now + attempt, response_deadline);
+  if (Md* md = message.awaits_response ? state_.mds.find(message.md) : nullptr) md->response_next_hop = next_hop;
+}
+
+// Moves a message as far down as credits allow. It may be gone afterwards.
+void Sender::advance(SendMessage& message) {
+  if (!may_go_on(message)) return;
+  if (message.next_hop != 0) {
+    if (message.state == SendMessage::State::kNew && !take_peer_credit(message)) return;
+    if (message.state == SendMessage::State::kWaitPeerCredit && !take_ni_credit(message)) return;
+  }
+  hand_to_driver(message);
+}
+
+bool Sender::may_go_on(SendMessage& message) {
+  if (state_.shutting_down) {
+    finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+    return false;
+  }
+  if (state_.now >= message.deadline) {
+    count_expired(message);
+    finish(message, local_failure(ETIMEDOUT, HealthStatus::kNetworkTimeout));
+    return false;
+  }
+  const Md* md = message.md != 0 ? state_.mds.find(message.md) : nullptr;
+  if (md != nullptr && md->aborted) {
+    finish(message, local_failure(md->response_lost ? ETIMEDOUT : ECANCELED, HealthStatus::kLocalError));
+    return false;
+  }
+  return true;
+}
+
+// The state a message is in names the credit it has or waits for: kWaitPeerCredit once a peer credit is asked for,
+// kWaitNiCredit once an NI credit is.
+bool Sender::take_peer_credit(SendMessage& message) {
+  PeerNi& peer_ni = state_.peers.ni(message.next_hop);
+  message.state = SendMessage::State::kWaitPeerCredit;
+  peer_ni.tx_queue_bytes += queued_bytes(message);
+  if (peer_ni.tx_credits.take()) return true;
+  peer_ni.tx_credits.wait(state_.sends, message.id);
+  state_.timers.set(message.waiting, message.deadline);
+  return false;
+}
+
+bool Sender::take_ni_credit(SendMessage& message) {
+  Ni& ni = state_.nets.ni(message.ni);
+  message.state = SendMessage::State::kWaitNiCredit;
+  if (ni.tx_credits.take()) return true;
+  ni.tx_credits.wait(state_.sends, message.id);
+  state_.timers.set(message.waiting, message.deadline);
+  return false;
+}
+
+void Sender::hand_to_driver(SendMessage& message) {
+  message.state = SendMessage::State::kInDriver;
+  SendAction action;
+  action.id = message.id;
+  action.ni = message.ni;
+  action.next_hop = message.next_hop != 0 ? state_.peers.ni(message.next_hop).nid : Nid::lo();
+  action.header = message.header;
+  action.payload = message.payload;
+  action.deadline = message.deadline;
+  state_.actions.emplace_back(action);
+}
+
+void Sender::handle_send_done(SendId id, const Completion& completion) {
+  SendMessage* message = state_.sends.find(id);
+  ULNET_ASSERT(message != nullptr && message->state == SendMessage::State::kInDriver,
+               "a driver completed a send that it does not have");
+  if (completion.error == 0) {
+    count_sent(*message);
+  } else if (message->next_hop != 0 && !state_.shutting_down && state_.now <= message->deadline) {
+    count_failure(message->ni, message->next_hop, completion);
+  }
+  finish(*message, completion);
+  run_ready();
+}
+
+void Sender::waiting_expired(SendId id) {
+  SendMessage& message = state_.sends.at(id);
+  withdraw(message);
+  count_expired(message);
+  finish(message, local_failure(ETIMEDOUT, HealthStatus::kNetworkTimeout));
+  run_ready();
+}
+
+void Sender::shut_down() {
+  std::vector<SendId> all;
+  state_.sends.for_each([&all](SendId id, SendMessage&) { all.push_back(id); });
+  for (const SendId id : all) {
+    SendMessage* message = state_.sends.find(id);
+    if (message == nullptr || message->state == SendMessage::State::kInDriver) continue;
+    withdraw(*message);
+    finish(*message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+    run_ready();
+  }
+}
+
+// Takes a waiting message out of the queue it is in; it keeps the credits it has.
+void Sender::withdraw(SendMessage& message) {
+  if (message.state == SendMessage::State::kWaitPeerCredit) {
+    PeerNi& peer_ni = state_.peers.ni(message.next_hop);
+    peer_ni.tx_credits.remove(state_.sends, message.id);
+    peer_ni.tx_queue_bytes -= queued_bytes(message);
+    message.state = SendMessage::State::kNew;
+  } else {
+    ULNET_ASSERT(message.state == SendMessage::State::kWaitNiCredit, "a message that waits in no queue");
+    state_.nets.ni(message.ni).tx_credits.remove(state_.sends, message.id);
+    message.state = SendMessage::State::kWaitPeerCredit;
+  }
+}
+
+// Gives back what it holds, tells the MD, and is gone.
+void Sender::finish(SendMessage& message, const Completion& completion) {
+  state_.timers.cancel(message.waiting);
+  release_credits(message);
+  if (message.md != 0) {
+    if (completion.error != 0 && message.awaits_response) {
+      memory_.response_impossible(state_.mds.at(message.md), message.header.type() == MessageType::kPut);
+    }
+    message.event.status = -completion.error;
+    memory_.end_operation(message.md, message.event);
+  }
+  state_.sends.erase(message.id);
+}
+
+// The NI credit first, then the peer credit; each wakes its oldest waiter.
+void Sender::release_credits(const SendMessage& message) {
+  if (message.next_hop == 0) return;
+  const bool has_ni_credit = message.state == SendMessage::State::kInDriver;
+  const bool has_peer_credit = has_ni_credit || message.state == SendMessage::State::kWaitPeerCredit;
+  if (has_ni_credit) {
+    if (const SendId next = state_.nets.ni(message.ni).tx_credits.give(state_.sends)) ready_.push_back(next);
+  }
+  if (has_peer_credit) {
+    PeerNi& peer_ni = state_.peers.ni(message.next_hop);
+    peer_ni.tx_queue_bytes -= queued_bytes(message);
+    if (const SendId next = peer_ni.tx_credits.give(state_.sends)) ready_.push_back(next);
+  }
+}
+
+// Each woken message has the credit it waited for, and goes on from there.
+void Sender::run_ready() {
+  if (running_ready_) return;
+  running_ready_ = true;
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    SendMessage& message = state_.sends.at(ready_[i]);
+    state_.timers.cancel(message.waiting);
+    const bool has_both = message.state == SendMessage::State::kWaitNiCredit;
+    if (!has_both) {
+      advance(message);
+    } else {
+      // It holds an NI credit now: as good as in the driver, should it fail the last check.
+      message.state = SendMessage::State::kInDriver;
+      if (may_go_on(message)) hand_to_driver(message);
+    }
+  }
+  ready_.clear();
+  running_ready_ = false;
+}
+
+void Sender::count_sent(const SendMessage& message) {
+  const MessageType type = message.header.type();
+  ++state_.stats.send_count;
+  if (type == MessageType::kPut || type == MessageType::kReply) {
+    state_.stats.send_length += message.header.payload_bytes;
+  }
+  ++count_of(state_.nets.ni(message.ni).stats.sent, type);
+  if (message.next_hop != 0) ++count_of(state_.peers.ni(message.next_hop).stats.sent, type);
+}
+
+void Sender::count_expired(const SendMessage& message) {
+  const MessageType type = message.header.type();
+  ++state_.stats.drop_count;
+  state_.stats.drop_length += message.header.payload_bytes;
+  ++state_.stats.drops[static_cast<size_t>(DropReason::kExpiredBeforeSend)];
+  ++count_of(state_.nets.ni(message.ni).stats.dropped, type);
+  if (message.next_hop != 0) ++count_of(state_.peers.ni(message.next_hop).stats.dropped, type);
+}
+
+void Sender::count_failure(NiId ni_id, PeerNiId peer_ni_id, const Completion& completion) {
+  const auto status = static_cast<size_t>(completion.health);
+  const auto kind = static_cast<size_t>(completion.kind);
+  ++state_.stats.health[status];
+  Ni& ni = state_.nets.ni(ni_id);
+  ++ni.failures[status];
+  ++ni.failure_kinds[kind];
+  PeerNi& peer_ni = state_.peers.ni(peer_ni_id);
+  ++peer_ni.failures[status];
+  ++peer_ni.failure_kinds[kind];
+}
+
+}  // namespace ulnet::core

@@ -1,0 +1,51 @@
+// Messages on their way down: path, credits, the driver's completion.
+// Source: spec lnet-core 5.5, 7.2, 8.5; decisions D1, D5.
+#pragma once
+
+#include "lnet/core/memory.h"
+#include "lnet/core/state.h"
+
+namespace ulnet::core {
+
+class Sender {
+ public:
+  Sender(State& state, Memory& memory) : state_(state), memory_(memory) {}
+
+  // A message to fill in and start: header.dest_nid, dest_pid, part, payload_bytes; source (wildcard: choose), md,
+  // payload, event and awaits_response.
+  SendMessage& make();
+  // Starts a message of make(); it may be gone on return. Ends exactly once: by an action and its completion, or at once
+  // when there is no path. The MD's operation has begun already. `response_deadline` bounds every attempt.
+  void start(SendMessage& message, Time response_deadline);
+
+  void handle_send_done(SendId id, const Completion& completion);
+  // A waiting message's deadline passed.
+  void waiting_expired(SendId id);
+
+  // Counts a failed attempt against whom its status blames (7.2).
+  void count_failure(NiId ni, PeerNiId peer_ni, const Completion& completion);
+
+  // Completes what waits for credits with ESHUTDOWN.
+  void shut_down();
+
+ private:
+  void set_path(SendMessage& message, NiId ni, PeerNiId next_hop, const Nid& final_dest, Time response_deadline);
+  void advance(SendMessage& message);
+  bool take_peer_credit(SendMessage& message);
+  bool take_ni_credit(SendMessage& message);
+  bool may_go_on(SendMessage& message);
+  void hand_to_driver(SendMessage& message);
+  void withdraw(SendMessage& message);
+  void finish(SendMessage& message, const Completion& completion);
+  void count_sent(const SendMessage& message);
+  void count_expired(const SendMessage& message);
+  void release_credits(const SendMessage& message);
+  void run_ready();
+
+  State& state_;
+  Memory& memory_;
+  std::vector<SendId> ready_;        // woken by a credit; run one after another, so that wake-ups never nest
+  bool running_ready_ = false;
+};
+
+}  // namespace ulnet::core

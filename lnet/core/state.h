@@ -1,0 +1,63 @@
+// Everything one node's core knows, shared by the parts that decide (Memory, Sender, Receiver, PingService).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <variant>
+#include <vector>
+
+#include "lnet/base/rng.h"
+#include "lnet/base/slab.h"
+#include "lnet/core/match_table.h"
+#include "lnet/core/md.h"
+#include "lnet/core/message.h"
+#include "lnet/core/net.h"
+#include "lnet/core/peer.h"
+#include "lnet/core/stats.h"
+#include "lnet/core/timers.h"
+#include "lnet/lnd.h"
+#include "ulnet/settings.h"
+
+namespace ulnet::core {
+
+using Action = std::variant<SendAction, ReceiveAction>;
+
+struct CoreEvent {
+  Event event;
+  EventHandler* handler = nullptr;
+};
+
+struct State {
+  State(const GlobalSettings& global_settings, const LimitSettings& limit_settings, uint64_t cookie, uint64_t seed)
+      : global(global_settings), limits(limit_settings), interface_cookie(cookie), rng(seed), matches(mds) {}
+
+  GlobalSettings global;
+  LimitSettings limits;
+  const uint64_t interface_cookie;      // differs at each start: late answers to an earlier life are told by it
+  const Pid pid = kPidLustre;
+  bool shutting_down = false;
+  Time now = Time::min();               // of the call in progress
+  uint64_t selections = 0;              // counts path selections, for round robin
+
+  Rng rng;
+  NetTable nets;
+  PeerTable peers;
+  Slab<Md> mds;
+  MatchTable matches;
+  Slab<SendMessage> sends;
+  Slab<ReceiveMessage> receives;
+  TimerHeap timers;
+  CoreStats stats;
+
+  // Outputs, taken by poll_action and poll_events.
+  std::vector<Action> actions;
+  std::vector<CoreEvent> handled_events;   // for MDs with a handler
+  std::vector<CoreEvent> polled_events;    // for the others
+
+  void note_message_count() {
+    const uint64_t alive = sends.size() + receives.size();
+    if (alive > stats.msgs_max) stats.msgs_max = alive;
+  }
+};
+
+}  // namespace ulnet::core
