@@ -28,7 +28,7 @@ inline constexpr size_t kLargeNidBytes = 20;
 Result<Nid> decode_large_nid(std::span<const uint8_t, kLargeNidBytes> bytes);
 void encode_large_nid(const Nid& nid, std::span<uint8_t, kLargeNidBytes> out);
 
-// A set of numbers: items `a`, `a-b`, `a-b/s`, as in octets of a range.
+// A set of numbers: items `a`, `a-b`, `a-b/s`, as in octets of a range. The stride of a single number is 1.
 struct NumberRange {
   uint32_t low = 0;
   uint32_t high = 0;
@@ -42,13 +42,14 @@ using NumberSet = std::vector<NumberRange>;      // in the order written; never 
 class NidList {
  public:
   // Errors: EINVAL with the column (from 1) and the token: empty list, unknown net, reversed range, stride 0, octet above
-  // 255, a dotted address without four parts, a mask out of range, trailing text.
+  // 255, a dotted address without four parts, a mask out of range or on another net than tcp and o2ib, trailing text.
   static Result<NidList> parse(std::string_view text);
 
   bool matches(const Nid& nid) const;
   // Canonical text; parses to an equal list.
   std::string to_string() const;
-  // Every NID of the list, in order. Errors: E2BIG when there are more than `limit`; EINVAL for "*@net" and masks.
+  // Every NID of the list, in order, each once. Errors: E2BIG when there are more than `limit`; EINVAL for "*@net" and
+  // for masks shorter than an address.
   Result<std::vector<Nid>> expand(size_t limit) const;
 
   struct Octets {                                // dotted nets: four sets; numeric nets: one
@@ -57,7 +58,7 @@ class NidList {
   };
   struct Mask {
     bool ipv6 = false;
-    std::array<uint8_t, 16> address = {};        // host bits zero
+    std::array<uint8_t, 16> address = {};        // host bits zero; an IPv4 /32 is kept as four octets instead
     uint32_t prefix = 0;
     friend bool operator==(const Mask&, const Mask&) = default;
   };

@@ -42,7 +42,7 @@ struct PingInfo {
   uint32_t features = 0;
   Pid pid = kPidLustre;
   uint32_t sequence = 1;
-  std::vector<PingNi> nis;                           // without 0@lo; NID4 entries first, then large ones
+  std::vector<PingNi> nis;                           // without 0@lo; the primary NID first, as in a node's configuration
 
   // The node's primary NID: first large entry with kPingPrimaryLarge, else the first NID4 entry; wildcard if none.
   Nid primary_nid() const;
@@ -66,12 +66,13 @@ struct PingInfoFailure {
 };
 
 // Decodes from the `bytes` really received; surplus is ignored. Entries that are wildcards, second loopbacks or
-// duplicates are left out (14.3 rows 13); bad large entries end the list (rows 10 to 12).
+// duplicates are left out (14.3 row 13); bad large entries end the list (rows 10 to 12). The others keep the order of the
+// wire, but for the primary NID of a kPingPrimaryLarge info, which comes first.
 // `interfaces_max` bounds pi_nnis; at least 200 is used.
 tl::expected<PingInfo, PingInfoFailure> decode_ping_info(std::span<const uint8_t> bytes, uint32_t interfaces_max);
 
-// kPingLargeAddress, kPingPrimaryLarge and ns_msg_size are set from `nis`: whatever `features` says of those two bits is
-// replaced. 0@lo is put in front.
+// kPingLargeAddress, kPingPrimaryLarge (the first NID is large) and ns_msg_size are set from `nis`: whatever `features`
+// says of those two bits is replaced. 0@lo is put in front; NID4 entries go before large ones.
 std::vector<uint8_t> encode_ping_info(const PingInfo& info);
 
 }  // namespace ulnet
