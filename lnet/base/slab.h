@@ -1,4 +1,5 @@
-// Slab: objects named by ids with a generation. An id is never used again, so a late id finds nothing.
+// Slab: objects named by ids with a generation. An id is never used again, so a late id finds
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +13,10 @@
 
 namespace ulnet {
 
-// Shape:    ids are generation << 24 | index, never 0: at most 2^24 objects alive, 2^40 lives of one slot.
-// Lifetime: an object's address is stable from insert() to erase().
-// Order:    freed slots are reused last-in first-out: deterministic, and warm in the cache.
-// Thread:   none; its owner serialises.
+// Shape:    ids are generation << 24 | index, never 0: at most 2^24 objects alive, 2^40 lives of
+// one slot. Lifetime: an object's address is stable from insert() to erase(). Order:    freed slots
+// are reused last-in first-out: deterministic, and warm in the cache. Thread:   none; its owner
+// serialises.
 template <typename T>
 class Slab {
  public:
@@ -49,6 +50,7 @@ class Slab {
     ULNET_ASSERT(found != nullptr, "an id that must be alive is not");
     return *found;
   }
+  const T& at(Id id) const { return const_cast<Slab*>(this)->at(id); }
 
   // REQUIRES: `id` is alive.
   void erase(Id id) {
@@ -63,13 +65,20 @@ class Slab {
 
   size_t size() const { return size_; }
 
-  // Calls visit(id, object) for each live object, by slot. `visit` may erase the object it is given, and insert.
+  // Calls visit(id, object) for each live object, by slot. `visit` may erase the object it is
+  // given, and insert.
   template <typename Visit>
   void for_each(Visit visit) {
     for (uint32_t index = 0; index < slots_; ++index) {
       Slot& slot = slot_at(index);
-      if (slot.generation & kLiveBit) visit(id_of(index, slot.generation & ~kLiveBit), *object(slot));
+      if (slot.generation & kLiveBit)
+        visit(id_of(index, slot.generation & ~kLiveBit), *object(slot));
     }
+  }
+
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    const_cast<Slab*>(this)->for_each([&visit](Id id, const T& object) { visit(id, object); });
   }
 
   Slab() = default;
@@ -102,7 +111,8 @@ class Slab {
       return index;
     }
     ULNET_ASSERT(slots_ < kObjectsMax, "more objects than a slab can name");
-    if (slots_ == chunks_.size() * kChunkSlots) chunks_.push_back(std::make_unique<Slot[]>(kChunkSlots));
+    if (slots_ == chunks_.size() * kChunkSlots)
+      chunks_.push_back(std::make_unique<Slot[]>(kChunkSlots));
     return slots_++;
   }
 

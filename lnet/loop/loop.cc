@@ -19,11 +19,6 @@ constexpr Duration kBudgetMin = std::chrono::microseconds(2);
 
 }  // namespace
 
-Time clock_now() {
-  return Time(
-      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
-
 // Sleeping: `sleeping` is true from just before the last look at `tasks` until the loop is seen to
 // run again. A poster that finds it true clears it and sends the one wake-up; a poster that finds
 // it false knows the loop will look by itself.

@@ -17,11 +17,9 @@
 #include <vector>
 
 #include "lnet/base/time.h"
+#include "lnet/engine/clock.h"
 
 namespace ulnet {
-
-// The monotonic clock as node time. Thread: any.
-Time clock_now();
 
 struct LoopOptions {
   std::string name = "ulnet";  // thread name, at most 15 characters

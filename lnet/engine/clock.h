@@ -1,0 +1,16 @@
+// The one place that reads clocks.
+#pragma once
+
+#include <cstdint>
+
+#include "lnet/base/time.h"
+
+namespace ulnet {
+
+// CLOCK_MONOTONIC as node time.
+Time clock_now();
+// Nanoseconds of wall-clock time: for cookies and incarnations only, which must differ from those
+// of an earlier life.
+uint64_t wall_clock_ns();
+
+}  // namespace ulnet

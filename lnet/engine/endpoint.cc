@@ -1,0 +1,365 @@
+// Builds a node from its parts by hand, and takes it down again.
+#include "ulnet/endpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "lnd_tcp/tcp_lnd.h"
+#include "lnet/base/log.h"
+#include "lnet/engine/clock.h"
+#include "lnet/engine/engine.h"
+#include "lnet/engine/loopback_lnd.h"
+#include "lnet/engine/ping_operation.h"
+#include "lnet/loop/loop.h"
+
+namespace ulnet {
+namespace {
+
+constexpr int32_t kThreadsMax = 256;
+
+std::string name_of(const NiSettings& ni) {
+  std::string name = ni.net.to_string();
+  if (ni.nid) name = ni.nid->to_string();
+  if (!ni.interface.empty()) name += fmt::format("({})", ni.interface);
+  return ni.where.empty() ? name : fmt::format("{}: {}", ni.where, name);
+}
+
+Failure ni_failure(const NiSettings& ni, const Status& status) {
+  return fail(status.code(), fmt::format("{}: cannot start: {}", name_of(ni), status.text()));
+}
+
+}  // namespace
+
+// Order of members is order of teardown, backwards: threads end before what they use.
+class Endpoint::Impl {
+ public:
+  Impl(const Settings& settings, Logger* logger);
+  ~Impl() { stop(); }
+
+  Status start();
+  void stop();
+
+  bool polls() const { return settings_.node.threads == 0; }
+  bool poll(Duration max_wait);
+  size_t poll_events(std::span<Event> events, Duration max_wait);
+  Result<PingResult> ping(const PingArgs& args);
+
+  Engine& engine() { return *engine_; }
+  const Engine& engine() const { return *engine_; }
+  const Settings& settings() const { return settings_; }
+  std::vector<NetInfo> nets() const;
+  std::vector<PeerInfo> peers() const;
+
+ private:
+  void make_loops();
+  Result<Lnd*> driver_for(const NiSettings& ni);
+  Status start_ni(const NiSettings& ni);
+  void wait_for_sends(Time until);
+  void stop_drivers();
+  void poll_once(Duration max_wait);
+
+  const Settings settings_;
+  std::unique_ptr<Logger> own_logger_;
+  Logger& logger_;
+  std::vector<std::unique_ptr<Loop>> loops_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<LoopTimer> timer_;           // on loops_[0]
+  std::vector<std::unique_ptr<Lnd>> drivers_;  // loopback first
+  std::vector<std::pair<NiId, Lnd*>> nis_;     // drivers of the NIs, in order
+  std::thread handler_thread_;
+  std::mutex stop_mutex_;
+  bool stopped_ = false;
+};
+
+Endpoint::Impl::Impl(const Settings& settings, Logger* logger)
+    : settings_(settings),
+      own_logger_(logger != nullptr
+                      ? nullptr
+                      : make_stderr_logger(
+                            parse_log_level(settings.node.log_level).value_or(LogLevel::kInfo))),
+      logger_(logger != nullptr ? *logger : *own_logger_) {
+  make_loops();
+  engine_ = std::make_unique<Engine>(settings_, logger_);
+  engine_->set_drain_at_once(!polls());
+  loops_.front()->run_sync([this] {
+    timer_ = std::make_unique<LoopTimer>(*loops_.front(), [this] { engine_->handle_timer(); });
+  });
+  engine_->set_arm_timer([this](Time when) {
+    loops_.front()->post([this, when] {
+      if (timer_) timer_->set(when);
+    });
+  });
+  drivers_.push_back(std::make_unique<LoopbackLnd>(*engine_));
+  engine_->bind_driver(kLoopbackNi, drivers_.front().get());
+}
+
+void Endpoint::Impl::make_loops() {
+  const int32_t count = std::clamp(settings_.node.threads, 1, kThreadsMax);
+  for (int32_t i = 0; i < count; ++i) {
+    LoopOptions options;
+    options.name = fmt::format("ulnet-io{}", i);
+    options.spin_max = std::chrono::microseconds(settings_.node.spin_us);
+    loops_.push_back(std::make_unique<Loop>(options));
+    if (!polls()) loops_.back()->start_thread();
+  }
+}
+
+Status Endpoint::Impl::start() {
+  if (settings_.node.threads < 0 || settings_.node.threads > kThreadsMax) {
+    return {EINVAL,
+            fmt::format("ulnet: threads: {} is not in 0..{}", settings_.node.threads, kThreadsMax)};
+  }
+  if (auto level = parse_log_level(settings_.node.log_level); !level) return level.error();
+  for (const NiSettings& ni : settings_.nis) {
+    if (Status status = start_ni(ni); !status.is_ok()) return status;
+  }
+  for (const auto& driver : drivers_) driver->open();
+  if (!polls()) {
+    handler_thread_ = std::thread([this] {
+      while (engine_->wait_for_handlers()) engine_->run_handlers();
+    });
+  }
+  return Status::ok();
+}
+
+Status Endpoint::Impl::start_ni(const NiSettings& ni) {
+  const Result<Lnd*> driver = driver_for(ni);
+  if (!driver) return ni_failure(ni, driver.error()).value();
+  const NiId id = engine_->look([](const core::Core& core) { return core.next_ni_id(); });
+  const Result<NiStarted> started = (*driver)->start_ni(id, ni);
+  if (!started) return ni_failure(ni, started.error()).value();
+  engine_->bind_driver(id, *driver);
+  const Result<NiId> added =
+      engine_->with_core([&](core::Core& core, Time) { return core.add_ni(ni, *started); });
+  if (!added) {
+    (*driver)->stop_ni(id);
+    return ni_failure(ni, added.error()).value();
+  }
+  nis_.emplace_back(id, *driver);
+  logger_.info("NI {} is up{}", started->nid.to_string(),
+               started->interface.empty() ? "" : fmt::format(" on {}", started->interface));
+  return Status::ok();
+}
+
+Result<Lnd*> Endpoint::Impl::driver_for(const NiSettings& ni) {
+  for (const auto& driver : drivers_) {
+    if (driver->type() == ni.net.type && ni.net.type != NetType::kLo) return driver.get();
+  }
+  if (ni.net.type != NetType::kTcp) {
+    return fail(ENOTSUP,
+                fmt::format("there is no driver for net {} in this build", ni.net.to_string()));
+  }
+  std::vector<Loop*> loops;
+  for (const auto& loop : loops_) loops.push_back(loop.get());
+  drivers_.push_back(std::make_unique<tcp::TcpLnd>(*engine_, loops, settings_.acceptor,
+                                                   settings_.global, logger_));
+  return drivers_.back().get();
+}
+
+// ---------------------------------------------------------------- the end
+
+void Endpoint::Impl::stop() {
+  const std::lock_guard lock(stop_mutex_);
+  if (stopped_) return;
+  stopped_ = true;
+  const Time until = clock_now() + std::chrono::milliseconds(settings_.node.shutdown_grace_ms);
+  wait_for_sends(until);
+  engine_->with_core([](core::Core& core, Time now) {
+    core.shut_down(now);
+    return true;
+  });
+  engine_->drain_actions();
+  const Duration left = std::max<Duration>(until - clock_now(), std::chrono::milliseconds(100));
+  for (const auto& driver : drivers_) driver->stop(left);
+  engine_->drain_actions();
+  engine_->stop_waiting();
+  if (handler_thread_.joinable()) handler_thread_.join();
+  while (engine_->run_handlers()) {
+  }
+  loops_.front()->run_sync([this] { timer_.reset(); });
+  drivers_.clear();
+  for (const auto& loop : loops_) loop->stop_thread();
+}
+
+// Lets what was accepted leave.
+void Endpoint::Impl::wait_for_sends(Time until) {
+  const auto busy = [this] {
+    return engine_->look([](const core::Core& core) { return core.sends_in_progress() > 0; });
+  };
+  while (busy() && clock_now() < until) {
+    if (polls()) {
+      poll_once(std::chrono::milliseconds(1));
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
+// ---------------------------------------------------------------- driving
+
+void Endpoint::Impl::poll_once(Duration max_wait) {
+  engine_->drain_actions();
+  loops_.front()->run_once(max_wait);
+  engine_->drain_actions();
+}
+
+bool Endpoint::Impl::poll(Duration max_wait) {
+  if (!polls()) return false;
+  engine_->drain_actions();
+  if (engine_->run_handlers()) return true;
+  const bool progress = loops_.front()->run_once(max_wait);
+  return engine_->run_handlers() || progress;
+}
+
+size_t Endpoint::Impl::poll_events(std::span<Event> events, Duration max_wait) {
+  const Time now = clock_now();
+  const Time until = max_wait > kNever - now ? kNever : now + max_wait;
+  if (!polls()) return engine_->take_events(events, until);
+  for (;;) {
+    engine_->drain_actions();
+    engine_->run_handlers();
+    if (const size_t count = engine_->take_events(events, Time::min()); count > 0) return count;
+    const Time present = clock_now();
+    loops_.front()->run_once(
+        std::max(Duration::zero(), until == kNever ? Duration::max() : until - present));
+    engine_->run_handlers();
+    const size_t count = engine_->take_events(events, Time::min());
+    if (count > 0 || clock_now() >= until) return count;
+  }
+}
+
+Result<PingResult> Endpoint::Impl::ping(const PingArgs& args) {
+  // Owned by both sides: a ping that ends while this gives up must not write to a dead frame.
+  auto answer = std::make_shared<std::promise<Result<PingResult>>>();
+  std::future<Result<PingResult>> future = answer->get_future();
+  PingOperation::start(*engine_, args, [answer](Result<PingResult> result) {
+    answer->set_value(std::move(result));
+  });
+  if (polls()) {
+    while (future.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+      poll(std::chrono::milliseconds(10));
+  }
+  return future.get();
+}
+
+// ---------------------------------------------------------------- looking
+
+std::vector<NetInfo> Endpoint::Impl::nets() const {
+  std::vector<NetInfo> nets = engine_->look([](const core::Core& core) { return core.nets(); });
+  for (NetInfo& net : nets) {
+    for (NiInfo& ni : net.nis) {
+      for (const auto& [id, driver] : nis_) {
+        const bool same = engine_->look(
+            [&ni, id = id](const core::Core& core) { return core.nids()[id - 1] == ni.nid; });
+        if (same) ni.driver = driver->counters(id);
+      }
+    }
+  }
+  return nets;
+}
+
+std::vector<PeerInfo> Endpoint::Impl::peers() const {
+  std::vector<PeerInfo> peers = engine_->look([](const core::Core& core) { return core.peers(); });
+  for (PeerInfo& peer : peers) {
+    for (PeerNiInfo& peer_ni : peer.nis) {
+      for (const auto& [id, driver] : nis_) {
+        for (ConnectionInfo& connection : driver->connections(id, peer_ni.nid)) {
+          peer_ni.connections.push_back(std::move(connection));
+        }
+      }
+    }
+  }
+  return peers;
+}
+
+// ---------------------------------------------------------------- Endpoint
+
+Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Endpoint::~Endpoint() = default;
+
+Result<std::unique_ptr<Endpoint>> Endpoint::start(const Settings& settings, Logger* logger) {
+  auto impl = std::make_unique<Impl>(settings, logger);
+  if (Status status = impl->start(); !status.is_ok()) return Failure(std::move(status));
+  return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
+}
+
+void Endpoint::stop() {
+  impl_->stop();
+}
+
+Result<MeHandle> Endpoint::me_attach(const MeSpec& me) {
+  return impl_->engine().with_core([&](core::Core& core, Time) { return core.me_attach(me); });
+}
+Status Endpoint::me_unlink(MeHandle me) {
+  return impl_->engine().with_core([&](core::Core& core, Time) { return core.me_unlink(me); });
+}
+Result<MdHandle> Endpoint::md_attach(MeHandle me, const MdSpec& md) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.md_attach(now, me, md); });
+}
+Result<MdHandle> Endpoint::attach(const MeSpec& me, const MdSpec& md) {
+  return impl_->engine().with_core([&](core::Core& core, Time now) -> Result<MdHandle> {
+    const Result<MeHandle> handle = core.me_attach(me);
+    if (!handle) return Failure(handle.error());
+    return core.md_attach(now, *handle, md);
+  });
+}
+Result<MdHandle> Endpoint::bind(const MdSpec& md) {
+  return impl_->engine().with_core([&](core::Core& core, Time) { return core.bind(md); });
+}
+Status Endpoint::unlink(MdHandle md) {
+  return impl_->engine().with_core([&](core::Core& core, Time) { return core.unlink(md); });
+}
+Status Endpoint::set_lazy(uint32_t portal, bool lazy) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.set_lazy(now, portal, lazy); });
+}
+
+Status Endpoint::put(const PutArgs& args) {
+  return impl_->engine().with_core([&](core::Core& core, Time now) { return core.put(now, args); });
+}
+Status Endpoint::get(const GetArgs& args) {
+  return impl_->engine().with_core([&](core::Core& core, Time now) { return core.get(now, args); });
+}
+void Endpoint::ping(const PingArgs& args, PingDone done) {
+  PingOperation::start(impl_->engine(), args, std::move(done));
+}
+Result<PingResult> Endpoint::ping(const PingArgs& args) {
+  return impl_->ping(args);
+}
+
+size_t Endpoint::poll_events(std::span<Event> events, std::chrono::nanoseconds max_wait) {
+  return impl_->poll_events(events, max_wait);
+}
+bool Endpoint::poll(std::chrono::nanoseconds max_wait) {
+  return impl_->poll(max_wait);
+}
+
+std::vector<Nid> Endpoint::nids() const {
+  return impl_->engine().look([](const core::Core& core) { return core.nids(); });
+}
+const Settings& Endpoint::settings() const {
+  return impl_->settings();
+}
+std::vector<NetInfo> Endpoint::nets() const {
+  return impl_->nets();
+}
+std::vector<PeerInfo> Endpoint::peers() const {
+  return impl_->peers();
+}
+Statistics Endpoint::statistics() const {
+  return impl_->engine().look([](const core::Core& core) { return core.statistics(); });
+}
+void Endpoint::reset_statistics() {
+  impl_->engine().with_core([](core::Core& core, Time) {
+    core.reset_statistics();
+    return true;
+  });
+}
+
+}  // namespace ulnet
