@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "ulnet/result.h"
@@ -114,7 +115,20 @@ struct Nid {
 
   friend constexpr bool operator==(const Nid& a, const Nid& b) {
     if (a.is_any() || b.is_any()) return a.is_any() == b.is_any();
-    return a.size == b.size && a.type == b.type && a.number_be == b.number_be && a.address == b.address;
+    if (std::is_constant_evaluated()) {
+      return a.size == b.size && a.type == b.type && a.number_be == b.number_be &&
+             a.address == b.address;
+    }
+    // No padding, so whole words may be compared; peers are looked up by NID for every message.
+    uint64_t words_a[2];
+    uint64_t words_b[2];
+    uint32_t tail_a;
+    uint32_t tail_b;
+    __builtin_memcpy(words_a, &a, sizeof words_a);
+    __builtin_memcpy(words_b, &b, sizeof words_b);
+    __builtin_memcpy(&tail_a, reinterpret_cast<const char*>(&a) + sizeof words_a, sizeof tail_a);
+    __builtin_memcpy(&tail_b, reinterpret_cast<const char*>(&b) + sizeof words_b, sizeof tail_b);
+    return words_a[0] == words_b[0] && words_a[1] == words_b[1] && tail_a == tail_b;
   }
   // As unsigned bytes of the large form: decides connection races (spec tcp-lnd 2.10).
   friend constexpr std::strong_ordering operator<=>(const Nid& a, const Nid& b) {
