@@ -83,31 +83,31 @@ bool parse_tcp(Bytes tcp, Segment& segment) {
   return true;
 }
 
+enum class FrameKind : uint8_t { kTcp, kOther, kDamaged };
+
 // Lengths come from the IP header: short frames carry Ethernet padding.
-std::optional<Segment> parse_frame(Bytes frame) {
-  if (frame.size() < kEthernetBytes) return std::nullopt;
+FrameKind parse_frame(Bytes frame, Segment& segment) {
+  if (frame.size() < kEthernetBytes) return FrameKind::kOther;
   const uint16_t ether_type = load_be16(frame.data() + 12);
   const Bytes ip = frame.subspan(kEthernetBytes);
-  Segment segment;
   Bytes tcp;
   if (ether_type == kEtherTypeIpv4 && ip.size() >= kIpv4BytesMin && ip[9] == kProtocolTcp) {
     const size_t header_bytes = size_t{ip[0]} % 16 * 4;
     const size_t total_bytes = load_be16(ip.data() + 2);
-    if (total_bytes < header_bytes || total_bytes > ip.size()) return std::nullopt;
+    if (total_bytes < header_bytes || total_bytes > ip.size()) return FrameKind::kDamaged;
     segment.source.address = address_text(AF_INET, ip.data() + 12);
     segment.dest.address = address_text(AF_INET, ip.data() + 16);
     tcp = ip.subspan(header_bytes, total_bytes - header_bytes);
   } else if (ether_type == kEtherTypeIpv6 && ip.size() >= kIpv6Bytes && ip[6] == kProtocolTcp) {
     const size_t payload_bytes = load_be16(ip.data() + 4);
-    if (payload_bytes > ip.size() - kIpv6Bytes) return std::nullopt;
+    if (payload_bytes > ip.size() - kIpv6Bytes) return FrameKind::kDamaged;
     segment.source.address = address_text(AF_INET6, ip.data() + 8);
     segment.dest.address = address_text(AF_INET6, ip.data() + 24);
     tcp = ip.subspan(kIpv6Bytes, payload_bytes);
   } else {
-    return std::nullopt;
+    return FrameKind::kOther;
   }
-  if (!parse_tcp(tcp, segment)) return std::nullopt;
-  return segment;
+  return parse_tcp(tcp, segment) ? FrameKind::kTcp : FrameKind::kDamaged;
 }
 
 // Puts one direction of a connection in order.
@@ -271,15 +271,21 @@ Result<Capture> read_capture(const std::filesystem::path& path) {
     at += kRecordHeaderBytes;
     if (bytes.size() - at < captured_bytes) return bad("record cut short");
     if (!first_ns) first_ns = time_ns;
-    auto segment = parse_frame(bytes.subspan(at, captured_bytes));
-    at += captured_bytes;
+    Segment segment;
+    segment.time_ns = time_ns - *first_ns;
     ++assembler.capture().frames;
-    if (!segment) {
-      ++assembler.capture().other_frames;
-      continue;
+    switch (parse_frame(bytes.subspan(at, captured_bytes), segment)) {
+      case FrameKind::kTcp:
+        assembler.add(segment);
+        break;
+      case FrameKind::kOther:
+        ++assembler.capture().other_frames;
+        break;
+      case FrameKind::kDamaged:
+        ++assembler.capture().damaged_frames;
+        break;
     }
-    segment->time_ns = time_ns - *first_ns;
-    assembler.add(*segment);
+    at += captured_bytes;
   }
   return assembler.finish();
 }

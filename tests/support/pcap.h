@@ -63,7 +63,8 @@ struct TcpConnection {
 struct Capture {
   std::vector<TcpConnection> connections;  // in the order of their first segments
   uint64_t frames = 0;
-  uint64_t other_frames = 0;  // not TCP, or cut short
+  uint64_t other_frames = 0;    // not TCP
+  uint64_t damaged_frames = 0;  // TCP, but shorter than their headers say
 };
 
 // Errors: ENOENT or another errno of the file; EPROTO: not a pcap of Ethernet frames, or a record
