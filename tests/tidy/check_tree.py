@@ -29,7 +29,7 @@ LAYERS = {
     "lnet/base/": BOTTOM,
     "lnet/wire/": WIRE,
     "lnet/lnd.h": WIRE + ["ulnet/settings.h", "ulnet/info.h"],
-    "lnet/loop/": BOTTOM + ["lnet/loop/"],
+    "lnet/loop/": BOTTOM + ["lnet/engine/clock.h", "lnet/loop/"],
     "lnet/core/": DRIVER_SEAM + ["lnet/core/", "ulnet/"],
     "router/": DRIVER_SEAM + ["lnet/core/", "router/", "ulnet/"],
     "lnet/engine/": DRIVER_SEAM + ["lnet/core/", "lnet/engine/", "lnet/loop/", "ulnet/"],
