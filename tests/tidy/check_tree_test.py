@@ -37,7 +37,7 @@ class CheckTree(unittest.TestCase):
         for path, include in [
             ("lnet/core/md.cc", "lnet/engine/engine.h"),
             ("lnet/core/md.cc", "lnd_tcp/wire.h"),
-            ("lnet/core/md.cc", "ulnet/endpoint.h"),
+            ("lnet/wire/nid.cc", "ulnet/endpoint.h"),
             ("lnet/wire/nid.cc", "lnet/lnd.h"),
             ("lnet/base/log.cc", "lnet/wire/nid.h"),
             ("lnd_tcp/wire.cc", "lnet/core/core.h"),
