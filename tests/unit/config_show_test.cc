@@ -211,8 +211,8 @@ TEST(ShowStatistics, EachKeyIsItsOwnCounter) {
     *counter = ++n;
   }
   n = 0;
-  for (const auto& [key, value] : show_statistics(s, false)["statistics"].items())
-    EXPECT_EQ(value, ++n) << key;
+  const Json tree = show_statistics(s, false);
+  for (const auto& [key, value] : tree["statistics"].items()) EXPECT_EQ(value, ++n) << key;
   EXPECT_EQ(n, 26u);
 }
 
