@@ -114,15 +114,15 @@ class Connection {
   const Nid& requested_nid() const { return requested_nid_; }
   // The HELLO that came; on an error of version, what is known is zero.
   const Hello& hello() const { return hello_; }
-  // The HELLO's wire error behind a kClosed with a kHello* reason.
   const Header& header() const { return header_; }
 
+  // True while LNet holds the message with this id.
+  bool waits_for(ReceiveId id) const { return state_ == State::kWait && receive_id_ == id; }
   State state() const { return state_; }
   Role role() const { return role_; }
   // At least one byte of a frame has been received and the frame is not complete (the receive
   // deadline runs).
   bool mid_frame() const;
-  // Nothing of what was received is unread.
   bool established() const { return state_ >= State::kHeader && state_ != State::kClosed; }
   uint64_t frames() const { return frames_; }
 

@@ -9,7 +9,7 @@
 
 namespace ulnet::tcp {
 
-// Why a connection, or an attempt at one, ended. Each has a counter "close_NAME" and a word in log
+// Why a connection, or an attempt at one, ended. Each has a counter "closed_NAME" and a word in log
 // lines.
 enum class CloseReason : uint8_t {
   kNone,

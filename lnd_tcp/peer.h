@@ -77,6 +77,7 @@ class PeerLogic {
   void own_the_set() { owns_set_ = true; }
   bool owns_set() const { return owns_set_; }
   bool job_running() const { return job_ != Job::kIdle; }
+  bool set_complete() const { return !missing(); }
   // True when begin_dial() may be called: something is missing, nothing is being dialled, and no
   // wait is in force.
   bool may_dial(Time now) const;

@@ -107,16 +107,27 @@ uint32_t TransmitQueue::push_bytes(std::span<const uint8_t> bytes) {
   return frame.head_bytes;
 }
 
-void TransmitQueue::expire_queued(Time now, std::vector<SendId>* expired) {
-  for (size_t i = 0; i < queued_.size();) {
-    if (!queued_[i].is_message || queued_[i].deadline > now) {
+uint64_t TransmitQueue::expire_ring(FrameRing& ring, size_t first, Time now,
+                                    std::vector<SendId>* expired) {
+  uint64_t bytes = 0;
+  for (size_t i = first; i < ring.size();) {
+    TransmitFrame& frame = ring[i];
+    if (!frame.is_message || frame.deadline > now) {
       ++i;
       continue;
     }
-    expired->push_back(queued_[i].id);
-    queued_bytes_ -= queued_[i].bytes();
-    queued_.remove(i);
+    expired->push_back(frame.id);
+    bytes += frame.bytes();
+    ring.remove(i);
   }
+  return bytes;
+}
+
+uint64_t TransmitQueue::expire(Time now, bool writer_idle, std::vector<SendId>* expired) {
+  uint64_t bytes = expire_ring(queued_, 0, now, expired);
+  queued_bytes_ -= bytes;
+  if (writer_idle) bytes += expire_ring(sending_, front_written_ > 0 ? 1 : 0, now, expired);
+  return bytes;
 }
 
 void TransmitQueue::abandon_queued(std::vector<Abandoned>* abandoned) {

@@ -91,9 +91,12 @@ class TransmitQueue {
   // REQUIRES: at most as many bytes as a frame's head takes.
   uint32_t push_bytes(std::span<const uint8_t> bytes);
   bool has_queued() const { return !queued_.empty(); }
+  // REQUIRES: nobody is writing.
+  bool empty() const { return queued_.empty() && sending_.empty(); }
   uint64_t queued_bytes() const { return queued_bytes_; }
-  // Takes messages out whose deadline has passed and of which no byte has been gathered.
-  void expire_queued(Time now, std::vector<SendId>* expired);
+  // Takes messages out whose deadline has passed and of which no byte has left; returns their
+  // bytes. The writer's side is looked at when `writer_idle`.
+  uint64_t expire(Time now, bool writer_idle, std::vector<SendId>* expired);
   // Takes all messages that still wait out; those the writer has are its business.
   void abandon_queued(std::vector<Abandoned>* abandoned);
 
@@ -115,6 +118,9 @@ class TransmitQueue {
   void abandon_batch(std::vector<Abandoned>* abandoned);
 
  private:
+  static uint64_t expire_ring(FrameRing& ring, size_t first, Time now,
+                              std::vector<SendId>* expired);
+
   FrameRing queued_;
   uint64_t queued_bytes_ = 0;
   FrameRing sending_;
