@@ -39,7 +39,6 @@ Acceptor::Acceptor(Driver& driver, Ni& ni, UniqueFd fd)
   ULNET_ASSERT(uv_poll_init(driver.contexts[0]->loop.uv(), poll_, fd_.get()) == 0,
                "libuv refuses a TCP socket");
   poll_->data = this;
-  watch();
 }
 
 Acceptor::~Acceptor() {

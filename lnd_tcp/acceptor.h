@@ -22,12 +22,15 @@ namespace ulnet::tcp {
 
 class Acceptor {
  public:
-  // `ni` is whom refusals are counted for until a connect request names another. Starts to accept
-  // at once.
+  // `ni` is whom refusals are counted for until a connect request names another. Connections
+  // wait in the backlog until open().
   Acceptor(Driver& driver, Ni& ni, UniqueFd fd);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
+
+  // Starts to accept; a second call does nothing.
+  void open() { watch(); }
 
   // The NI that took the listener over, when the first one stops.
   void set_ni(Ni& ni) { ni_ = &ni; }

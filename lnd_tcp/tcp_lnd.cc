@@ -46,6 +46,7 @@ struct TcpLnd::Impl {
       acceptors;                   // guarded by control_mutex; touched on the first loop
   uint64_t last_incarnation = 0;   // guarded by control_mutex
   bool told_unprivileged = false;  // guarded by control_mutex
+  bool opened = false;             // guarded by control_mutex
   bool stopped = false;            // guarded by control_mutex
 
   std::mutex flush_mutex;
@@ -168,8 +169,10 @@ Status TcpLnd::Impl::listen(Ni& ni) {
   }
   auto fd = listen_on(ni.nid(), driver.acceptor.port, driver.acceptor.backlog, ni.tunables());
   if (!fd) return fd.error();
-  first().loop.run_sync(
-      [&] { acceptors.push_back(std::make_unique<Acceptor>(driver, ni, std::move(*fd))); });
+  first().loop.run_sync([&] {
+    acceptors.push_back(std::make_unique<Acceptor>(driver, ni, std::move(*fd)));
+    if (opened) acceptors.back()->open();
+  });
   return Status::ok();
 }
 
@@ -203,6 +206,14 @@ Result<NiStarted> TcpLnd::start_ni(NiId id, const NiSettings& settings) {
   impl_->driver.add_ni(std::move(owned));
   const NiIdentity& what = ni.identity();
   return NiStarted{what.nid, what.interface, what.conns_per_peer, what.lnd_timeout};
+}
+
+void TcpLnd::open() {
+  const std::lock_guard lock(impl_->control_mutex);
+  impl_->opened = true;
+  impl_->first().loop.run_sync([this] {
+    for (const auto& acceptor : impl_->acceptors) acceptor->open();
+  });
 }
 
 void TcpLnd::stop_ni(NiId id) {

@@ -29,6 +29,8 @@ class TcpLnd final : public Lnd {
 
   NetType type() const override { return NetType::kTcp; }
   Result<NiStarted> start_ni(NiId ni, const NiSettings& settings) override;
+  // NIs that are started later accept at once.
+  void open() override;
   void stop_ni(NiId ni) override;
   void send(const SendAction& send) override;
   void flush() override;

@@ -35,6 +35,7 @@ TcpNode::TcpNode(const TcpNodeOptions& options)
   settings.nid = nid_;
   settings.tcp = options.tcp;
   started = lnd->start_ni(1, settings);
+  lnd->open();
 }
 
 TcpNode::~TcpNode() {
