@@ -9,48 +9,49 @@
 
 namespace ulnet::tcp {
 
-// Why a connection, or an attempt at one, ended. Each has a counter "close_NAME" and a word in log lines.
+// Why a connection, or an attempt at one, ended. Each has a counter "closed_NAME" and a word in log
+// lines.
 enum class CloseReason : uint8_t {
   kNone,
   // Set-up, passive: connect request.
-  kRefusedPort,          // source port above 1023 with accept=secure
-  kTooManySetups,        // half-open set-ups from one source address
-  kSetupTimeout,         // connect request or HELLO not complete in time
+  kRefusedPort,    // source port above 1023 with accept=secure
+  kTooManySetups,  // half-open set-ups from one source address
+  kSetupTimeout,   // connect request or HELLO not complete in time
   kRequestMagic,
-  kRequestHello,         // HELLO where a connect request belongs
+  kRequestHello,  // HELLO where a connect request belongs
   kRequestVersion,
-  kRequestNid,           // malformed NID in the request
-  kRequestUnknownNid,    // no NI of ours
+  kRequestNid,         // malformed NID in the request
+  kRequestUnknownNid,  // no NI of ours
   // Set-up: HELLO.
   kHelloMagic,
   kHelloVersion,
-  kHelloNid,             // malformed, wildcard, of another net, or one that does not fit the address family
+  kHelloNid,  // malformed, wildcard, of another net, or one that does not fit the address family
   kHelloIpList,
-  kHelloPid,             // wildcard or user flag
-  kHelloAddress,         // source NID differs from the TCP source address
-  kHelloDestination,     // destination NID differs from that of the connect request
+  kHelloPid,          // wildcard or user flag
+  kHelloAddress,      // source NID differs from the TCP source address
+  kHelloDestination,  // destination NID differs from that of the connect request
   kHelloType,
-  kHelloIdentity,        // the answer's NID or pid is not what was dialled
-  kRaceRefused,          // we refused: our own dial goes on and our NID is higher
+  kHelloIdentity,  // the answer's NID or pid is not what was dialled
+  kRaceRefused,    // we refused: our own dial goes on and our NID is higher
   kDuplicateRefused,
-  kStaleRefused,         // incarnation or version changed: all connections of the peer closed
-  kRefusedByPeer,        // answer of type NONE
+  kStaleRefused,   // incarnation or version changed: all connections of the peer closed
+  kRefusedByPeer,  // answer of type NONE
   // Frames.
   kFrameType,
-  kFrameAck,             // zero-copy ACK that was never asked for
+  kFrameAck,  // zero-copy ACK that was never asked for
   kFrameKeepalive,
   kFrameChecksum,
-  kFrameHeader,          // LNet header that does not decode
-  kVerdict,              // LNet calls the message a protocol error
-  kEndInFrame,           // end of stream in the middle of a frame
+  kFrameHeader,  // LNet header that does not decode
+  kVerdict,      // LNet calls the message a protocol error
+  kEndInFrame,   // end of stream in the middle of a frame
   // Environment.
-  kEndOfStream,          // orderly
-  kReset,                // a socket error
+  kEndOfStream,  // orderly
+  kReset,        // a socket error
   kReceiveTimeout,
   kTransmitTimeout,
   kConnectFailed,
-  kSibling,              // another connection of the peer failed
-  kClosedByNode,         // close_peer
+  kSibling,       // another connection of the peer failed
+  kClosedByNode,  // close_peer
   kShutdown,
   kCount,
 };
@@ -71,27 +72,27 @@ constexpr bool is_failure(CloseReason reason) {
 }
 
 enum class Counter : uint8_t {
-  kAccepted,             // TCP connections accepted
-  kPassiveEstablished,   // ... that became connections of a peer
-  kConnects,             // dials begun
+  kAccepted,            // TCP connections accepted
+  kPassiveEstablished,  // ... that became connections of a peer
+  kConnects,            // dials begun
   kActiveEstablished,
   kConnectFailures,
   kReconnectBackoffs,
-  kRacesLost,            // type NONE received
-  kRacesWon,             // type NONE sent because our dial goes on
-  kStaleConnections,     // records forgotten because the peer restarted
+  kRacesLost,         // type NONE received
+  kRacesWon,          // type NONE sent because our dial goes on
+  kStaleConnections,  // records forgotten because the peer restarted
   kFramesIn,
   kFramesOut,
   kBytesIn,
   kBytesOut,
-  kReads,                // system calls
+  kReads,  // system calls
   kWrites,
   kZcAcksSent,
   kKeepalivesSent,
   kKeepalivesReceived,
   kChecksumErrors,
-  kMessagesDropped,      // LNet wanted none of the payload
-  kSendTimeouts,         // messages that never left in time
+  kMessagesDropped,  // LNet wanted none of the payload
+  kSendTimeouts,     // messages that never left in time
   kCount,
 };
 std::string_view to_string(Counter counter);
