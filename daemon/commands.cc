@@ -1,0 +1,262 @@
+#include "daemon/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace ulnet::daemon {
+namespace {
+
+// The arguments of one request, each read once; finish() complains about what nobody asked for.
+class Args {
+ public:
+  explicit Args(const Json& json) : json_(json) {}
+
+  std::string text(const char* key) {
+    const Json* value = take(key);
+    if (value == nullptr) return {};
+    if (!value->is_string()) return invalid(key, "a string"), std::string();
+    return value->get<std::string>();
+  }
+  int64_t number(const char* key, int64_t low, int64_t high, int64_t otherwise) {
+    const Json* value = take(key);
+    if (value == nullptr) return otherwise;
+    const bool fits = value->is_number_integer() &&
+                      (!value->is_number_unsigned() || value->get<uint64_t>() <= INT64_MAX);
+    const int64_t number = fits ? value->get<int64_t>() : 0;
+    if (!fits || number < low || number > high) {
+      return invalid(key, fmt::format("a number from {} to {}", low, high)), otherwise;
+    }
+    return number;
+  }
+  std::vector<std::string> texts(const char* key, size_t count_max) {
+    const Json* value = take(key);
+    std::vector<std::string> result;
+    const bool list = value != nullptr && value->is_array() && !value->empty() &&
+                      value->size() <= count_max &&
+                      std::all_of(value->begin(), value->end(),
+                                  [](const Json& item) { return item.is_string(); });
+    if (!list) return invalid(key, fmt::format("a list of 1 to {} strings", count_max)), result;
+    for (const Json& item : *value) result.push_back(item.get<std::string>());
+    return result;
+  }
+  std::optional<Nid> nid(const char* key) {
+    const std::string word = text(key);
+    if (word.empty()) return std::nullopt;
+    const Result<Nid> parsed = Nid::parse(word);
+    if (parsed) return *parsed;
+    if (fault_.is_ok())
+      fault_ = Status(EINVAL, fmt::format("argument '{}': {}", key, parsed.error().text()));
+    return std::nullopt;
+  }
+
+  // The first fault, or an argument that is not known.
+  Status finish() const {
+    if (!fault_.is_ok()) return fault_;
+    for (const auto& [key, value] : json_.items()) {
+      if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+        return Status(
+            EINVAL,
+            fmt::format("unknown argument '{}'; known are: {}", key,
+                        known_.empty() ? "none" : fmt::format("{}", fmt::join(known_, ", "))));
+      }
+    }
+    return Status::ok();
+  }
+
+ private:
+  const Json* take(const char* key) {
+    known_.emplace_back(key);
+    const auto found = json_.find(key);
+    return found == json_.end() ? nullptr : &*found;
+  }
+  void invalid(const char* key, const std::string& wanted) {
+    if (fault_.is_ok())
+      fault_ = Status(EINVAL, fmt::format("argument '{}' must be {}", key, wanted));
+  }
+
+  const Json& json_;
+  std::vector<std::string> known_;
+  Status fault_;
+};
+
+config::ShowOptions show_options(Args& args) {
+  const auto level = static_cast<int>(args.number("level", 0, config::kShowLevelMax, 0));
+  return {.level = level, .own_keys = level == config::kShowLevelMax};
+}
+
+Json pong_or_error(const std::string& nid, const Result<PingResult>& result) {
+  if (result) return {{"nid", nid}, {"pong", config::show_ping(*result)}};
+  const Status& status = result.error();
+  return {
+      {"nid", nid},
+      {"error",
+       {{"errno", status.code()}, {"name", errno_name(status.code())}, {"text", status.text()}}}};
+}
+
+// The pings of one request; the last one to end answers.
+class PingBatch {
+ public:
+  PingBatch(std::vector<std::string> nids, Commands::Done done)
+      : nids_(std::move(nids)),
+        results_(nids_.size()),
+        left_(nids_.size()),
+        done_(std::move(done)) {}
+
+  void finish(size_t index, const Result<PingResult>& result) {
+    Json entry = pong_or_error(nids_[index], result);
+    {
+      const std::lock_guard lock(mutex_);
+      results_[index] = std::move(entry);
+      if (--left_ > 0) return;
+    }
+    done_(Json{{"results", Json(std::move(results_))}});
+  }
+
+ private:
+  const std::vector<std::string> nids_;
+  std::mutex mutex_;
+  std::vector<Json> results_;  // guarded by mutex_, as is left_
+  size_t left_;
+  const Commands::Done done_;
+};
+
+}  // namespace
+
+struct Commands::Row {
+  std::string_view name;
+  bool changes = false;
+  Reply (Commands::*answer)(const Json&) = nullptr;  // null for ping, which answers later
+};
+
+const Commands::Row* Commands::find(std::string_view command) {
+  static constexpr std::array<Row, 8> kRows = {{
+      {"net show", false, &Commands::show_nets},
+      {"peer show", false, &Commands::show_peers},
+      {"peer list", false, &Commands::list_peers},
+      {"stats show", false, &Commands::show_statistics},
+      {"stats reset", true, &Commands::reset_statistics},
+      {"global show", false, &Commands::show_global},
+      {"version", false, &Commands::version},
+      {"ping", false, nullptr},
+  }};
+  const auto row =
+      std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == command; });
+  return row == kRows.end() ? nullptr : &*row;
+}
+
+bool Commands::is_change(std::string_view command) {
+  const Row* row = find(command);
+  return row != nullptr && row->changes;
+}
+
+void Commands::execute(const Request& request, Done done) {
+  const Row* row = find(request.command);
+  if (row == nullptr) {
+    done(fail(ENOSYS, fmt::format("unknown command '{}'", request.command)));
+  } else if (row->answer == nullptr) {
+    ping(request.args, std::move(done));
+  } else {
+    done((this->*row->answer)(request.args));
+  }
+}
+
+Reply Commands::show_nets(const Json& json) {
+  Args args(json);
+  const std::string name = args.text("net");
+  const config::ShowOptions options = show_options(args);
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  std::vector<NetInfo> nets = node_.nets();
+  if (!name.empty()) {
+    const Result<NetId> net = NetId::parse(name);
+    if (!net) return Failure(net.error());
+    std::erase_if(nets, [&](const NetInfo& info) { return info.net != *net; });
+    if (nets.empty())
+      return fail(ESRCH, fmt::format("Network is down: no net {} on this node", net->to_string()));
+  }
+  return config::show_nets(nets, options);
+}
+
+Reply Commands::show_peers(const Json& json) {
+  Args args(json);
+  const std::optional<Nid> nid = args.nid("nid");
+  const config::ShowOptions options = show_options(args);
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  std::vector<PeerInfo> peers = node_.peers();
+  if (nid) {
+    std::erase_if(peers, [&](const PeerInfo& peer) {
+      return peer.primary_nid != *nid &&
+             std::none_of(peer.nis.begin(), peer.nis.end(),
+                          [&](const PeerNiInfo& ni) { return ni.nid == *nid; });
+    });
+  }
+  return config::show_peers(peers, options);
+}
+
+Reply Commands::list_peers(const Json& json) {
+  if (const Status status = Args(json).finish(); !status.is_ok()) return Failure(status);
+  return config::list_peers(node_.peers());
+}
+
+Reply Commands::show_statistics(const Json& json) {
+  Args args(json);
+  const config::ShowOptions options = show_options(args);
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  return config::show_statistics(node_.statistics(), options.own_keys);
+}
+
+Reply Commands::reset_statistics(const Json& json) {
+  if (const Status status = Args(json).finish(); !status.is_ok()) return Failure(status);
+  node_.reset_statistics();
+  return Json::object();
+}
+
+Reply Commands::show_global(const Json& json) {
+  if (const Status status = Args(json).finish(); !status.is_ok()) return Failure(status);
+  return config::show_global(node_.settings().global);
+}
+
+Reply Commands::version(const Json& json) {
+  if (const Status status = Args(json).finish(); !status.is_ok()) return Failure(status);
+  Json nids = Json::array();
+  for (const NetInfo& net : node_.nets()) {
+    for (const NiInfo& ni : net.nis) nids.push_back(ni.nid.to_string());
+  }
+  return Json{{"version", ULNET_VERSION}, {"nids", std::move(nids)}};
+}
+
+void Commands::ping(const Json& json, Done done) {
+  Args args(json);
+  const std::vector<std::string> words = args.texts("nids", kPingNidsMax);
+  const std::optional<Nid> source = args.nid("source");
+  const int64_t timeout_ms = args.number("timeout_ms", 1, kPingTimeoutMsMax, 1000);
+  if (const Status status = args.finish(); !status.is_ok()) return done(Failure(status));
+  std::vector<Nid> nids;
+  for (const std::string& word : words) {
+    const Result<Nid> nid = Nid::parse(word);
+    if (!nid) return done(fail(EINVAL, fmt::format("argument 'nids': {}", nid.error().text())));
+    nids.push_back(*nid);
+  }
+  if (pings_in_flight_.fetch_add(nids.size()) + nids.size() > kPingsInFlightMax) {
+    pings_in_flight_.fetch_sub(nids.size());
+    return done(fail(EBUSY, fmt::format("more than {} pings are under way", kPingsInFlightMax)));
+  }
+  const auto batch = std::make_shared<PingBatch>(words, std::move(done));
+  for (size_t i = 0; i < nids.size(); ++i) {
+    const PingArgs ping{.nid = nids[i],
+                        .source = source.value_or(Nid::any()),
+                        .timeout = std::chrono::milliseconds(timeout_ms)};
+    node_.ping(ping, [this, batch, i](const Result<PingResult>& result) {
+      pings_in_flight_.fetch_sub(1);
+      batch->finish(i, result);
+    });
+  }
+}
+
+}  // namespace ulnet::daemon

@@ -1,0 +1,65 @@
+// What ulnetd answers on its control socket.
+//
+//   command       args                                     result
+//   net show      net, level (0..4)                        {"net": [...]}
+//   peer show     nid, level                               {"peer": [...]}, {} without peers
+//   peer list                                              {"peer list": [...]}, {} without peers
+//   stats show    level                                    {"statistics": {...}}
+//   stats reset                                            {}; a change
+//   global show                                            {"global": {...}}
+//   ping          nids (1..128), source, timeout_ms        {"results": [{"nid", "pong" or "error"},
+//   ...]}, in their order version                                                {"version":
+//   "0.1.0", "nids": [...]}
+//
+// Every argument but `nids` may be left out. An unknown argument is an error.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+
+#include "daemon/control.h"
+#include "daemon/node_view.h"
+
+namespace ulnet::daemon {
+
+inline constexpr size_t kPingNidsMax = 128;
+inline constexpr size_t kPingsInFlightMax = 4096;  // of all clients together; more get EBUSY
+inline constexpr int64_t kPingTimeoutMsMax = 3'600'000;
+
+class Commands {
+ public:
+  using Done = std::function<void(Reply)>;
+
+  // `node` must outlive this and every reply that is still to come.
+  explicit Commands(NodeView& node) : node_(node) {}
+  Commands(const Commands&) = delete;
+  Commands& operator=(const Commands&) = delete;
+
+  // Whether the command alters the node. False for an unknown one.
+  static bool is_change(std::string_view command);
+
+  // `done` runs exactly once: before this returns for all but `ping`, which answers from the node's
+  // threads. Errors: ENOSYS unknown command, EINVAL an argument (named), ESRCH no such net, EBUSY
+  // too many pings.
+  void execute(const Request& request, Done done);
+
+ private:
+  struct Row;
+  static const Row* find(std::string_view command);
+
+  Reply show_nets(const Json& args);
+  Reply show_peers(const Json& args);
+  Reply list_peers(const Json& args);
+  Reply show_statistics(const Json& args);
+  Reply reset_statistics(const Json& args);
+  Reply show_global(const Json& args);
+  Reply version(const Json& args);
+  void ping(const Json& args, Done done);
+
+  NodeView& node_;
+  std::atomic<size_t> pings_in_flight_{0};
+};
+
+}  // namespace ulnet::daemon

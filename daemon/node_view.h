@@ -1,0 +1,25 @@
+// What the control socket asks of a node: the Endpoint in ulnetd, a stand-in in tests.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "ulnet/endpoint.h"
+
+namespace ulnet::daemon {
+
+// Thread: any, all calls.
+class NodeView {
+ public:
+  virtual ~NodeView() = default;
+
+  virtual std::vector<NetInfo> nets() const = 0;
+  virtual std::vector<PeerInfo> peers() const = 0;
+  virtual Statistics statistics() const = 0;
+  virtual void reset_statistics() = 0;
+  virtual const Settings& settings() const = 0;
+  // `done` runs exactly once, on any thread, perhaps before this returns.
+  virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
+};
+
+}  // namespace ulnet::daemon

@@ -1,0 +1,214 @@
+// ulnetd: one LNet node as a daemon in the foreground, with a control socket.
+//
+// Exit status: 0 ended by SIGTERM or SIGINT, or --check found nothing; 1 command line; 2
+// configuration; 3 could not start. A second signal while it stops ends it at once.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/commands.h"
+#include "daemon/control_server.h"
+#include "daemon/control_socket.h"
+#include "daemon/net_check.h"
+#include "daemon/node_view.h"
+#include "daemon/peer_identity.h"
+#include "daemon/service_notify.h"
+#include "lnet/base/log.h"
+#include "ulnet/endpoint.h"
+
+namespace ulnet::daemon {
+namespace {
+
+constexpr int kExitOk = 0;
+constexpr int kExitUsage = 1;
+constexpr int kExitConfig = 2;
+constexpr int kExitStart = 3;
+
+constexpr const char* kGroup = "ulnet";  // whose members may change things
+
+struct Options {
+  std::string config;
+  std::string socket;     // empty: that of the configuration, else the default
+  std::string log_level;  // empty: that of the configuration
+  bool check = false;
+};
+
+class EndpointView final : public NodeView {
+ public:
+  explicit EndpointView(Endpoint& endpoint) : endpoint_(endpoint) {}
+  std::vector<NetInfo> nets() const override { return endpoint_.nets(); }
+  std::vector<PeerInfo> peers() const override { return endpoint_.peers(); }
+  Statistics statistics() const override { return endpoint_.statistics(); }
+  void reset_statistics() override { endpoint_.reset_statistics(); }
+  const Settings& settings() const override { return endpoint_.settings(); }
+  void ping(const PingArgs& args, Endpoint::PingDone done) override {
+    endpoint_.ping(args, std::move(done));
+  }
+
+ private:
+  Endpoint& endpoint_;
+};
+
+// The options, or the exit status when there is nothing more to do.
+int parse_options(int argc, char** argv, Options* options) {
+  CLI::App app("Runs one LNet node.", "ulnetd");
+  app.add_option("--config", options->config, "YAML file, as lnetctl exports it")->required();
+  app.add_flag("--check", options->check,
+               "read the configuration, say what is wrong with it, and end");
+  app.add_option("--log-level", options->log_level,
+                 "trace, debug, info, warn, error, off (default: the file's, else info)");
+  app.add_option(
+      "--socket", options->socket,
+      "control socket (default: the file's, else " + std::string(kDefaultSocketPath) + ")");
+  app.set_version_flag("--version", std::string("ulnetd " ULNET_VERSION));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    app.exit(success);
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "ulnetd: {}\n{}", error.what(), app.help());
+    return kExitUsage;
+  }
+  if (!options->log_level.empty()) {
+    if (const auto level = parse_log_level(options->log_level); !level) {
+      fmt::print(stderr, "ulnetd: --log-level: {}\n", level.error().text());
+      return kExitUsage;
+    }
+  }
+  return -1;
+}
+
+// Signals are waited for by main() alone; a write to a closed socket is an error, not an end; and
+// every connection costs a file descriptor, so the soft limit of 1024 is raised to what the
+// administrator allows.
+void prepare_process(sigset_t* stop_signals, Logger& logger) {
+  sigemptyset(stop_signals);
+  sigaddset(stop_signals, SIGTERM);
+  sigaddset(stop_signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, stop_signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+    logger.warn("the limit of open files stays low: {}", errno_text(errno));
+}
+
+void wait_for_signal(const sigset_t& stop_signals, Logger& logger) {
+  int number = 0;
+  while (sigwait(&stop_signals, &number) != 0) {
+  }
+  logger.info("{}: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+// From here on a signal does what it does to any process.
+void let_signals_kill(const sigset_t& stop_signals) {
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &stop_signals, nullptr);
+}
+
+void notify(std::string_view state, Logger& logger) {
+  const Status status = notify_service_manager(std::getenv("NOTIFY_SOCKET"), state);
+  if (!status.is_ok()) logger.warn("the service manager was not told: {}", status.to_string());
+}
+
+void announce(const Endpoint& endpoint, const std::string& socket, Logger& logger) {
+  std::vector<std::string> nids;
+  for (const Nid& nid : endpoint.nids()) nids.push_back(nid.to_string());
+  const std::string names = nids.empty() ? "0@lo only" : fmt::format("{}", fmt::join(nids, ", "));
+  logger.info("ulnetd {} is up: {}; control socket {}", ULNET_VERSION, names, socket);
+  for (const std::string& line : shared_subnet_advice(look_at_nics(endpoint.nets())))
+    logger.warn("{}", line);
+  notify(fmt::format("READY=1\nSTATUS={}", names), logger);
+}
+
+int serve(const Settings& settings, const std::string& socket_path, Logger& logger) {
+  sigset_t stop_signals;
+  prepare_process(&stop_signals, logger);
+  // First the socket: a second daemon is told by its path before it touches the network.
+  Result<ControlSocket> socket = ControlSocket::listen(socket_path);
+  if (!socket) {
+    logger.error("could not start: {}", socket.error().text());
+    return kExitStart;
+  }
+  Result<std::unique_ptr<Endpoint>> endpoint = Endpoint::start(settings, &logger);
+  if (!endpoint) {
+    logger.error("could not start: {}", endpoint.error().text());
+    return kExitStart;
+  }
+  EndpointView node(**endpoint);
+  Commands commands(node);
+  const ControlServerOptions options{.group = find_group(kGroup)};
+  auto server = ControlServer::start(*std::move(socket), options, commands, logger);
+  if (!server) {
+    logger.error("could not start: {}", server.error().text());
+    return kExitStart;
+  }
+  announce(**endpoint, socket_path, logger);
+  wait_for_signal(stop_signals, logger);
+  notify("STOPPING=1", logger);
+  server->reset();  // before the signals: the socket file must not stay
+  let_signals_kill(stop_signals);
+  (*endpoint)->stop();
+  logger.info("stopped");
+  return kExitOk;
+}
+
+// The settings, with every warning printed; nothing, with every error printed, if they are not to
+// be used.
+std::optional<Settings> load(const std::string& path) {
+  std::vector<std::string> warnings;
+  Result<Settings> settings = load_settings(path, &warnings);
+  for (const std::string& warning : warnings) fmt::print(stderr, "ulnetd: warning: {}\n", warning);
+  if (!settings) {
+    fmt::print(stderr, "{}\n", settings.error().text());
+    return std::nullopt;
+  }
+  if (settings->node.threads == 0) {
+    fmt::print(stderr,
+               "{}: 'threads' 0 is for applications that drive the node themselves; ulnetd needs "
+               "at least 1\n",
+               path);
+    return std::nullopt;
+  }
+  return *std::move(settings);
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  if (const int status = parse_options(argc, argv, &options); status >= 0) return status;
+  const std::optional<Settings> settings = load(options.config);
+  if (!settings) return kExitConfig;
+  if (options.check) {
+    fmt::print("{}: {} local NI{}, no error\n", options.config, settings->nis.size(),
+               settings->nis.size() == 1 ? "" : "s");
+    return kExitOk;
+  }
+  // Both words are checked already.
+  const LogLevel level =
+      *parse_log_level(options.log_level.empty() ? settings->node.log_level : options.log_level);
+  const std::unique_ptr<Logger> logger = make_stderr_logger(level);
+  const std::string& configured = settings->node.socket;
+  const std::string socket = !options.socket.empty() ? options.socket
+                             : !configured.empty()   ? configured
+                                                     : kDefaultSocketPath;
+  return serve(*settings, socket, *logger);
+}
+
+}  // namespace
+}  // namespace ulnet::daemon
+
+int main(int argc, char** argv) {
+  return ulnet::daemon::run(argc, argv);
+}

@@ -1,0 +1,477 @@
+// The control socket from both ends, over a real socket, with a stand-in for the node.
+#include "daemon/control.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/commands.h"
+#include "daemon/control_client.h"
+#include "daemon/control_server.h"
+#include "daemon/peer_identity.h"
+
+namespace ulnet::daemon {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+// A node that answers pings when the test says so.
+class FakeNode final : public NodeView {
+ public:
+  std::vector<NetInfo> nets() const override {
+    NiInfo lo;
+    lo.nid = Nid::lo();
+    NiInfo tcp;
+    tcp.nid = *Nid::parse("10.0.0.1@tcp");
+    tcp.interface = "eth0";
+    return {{NetId::lo(), {lo}}, {tcp.nid.net(), {tcp}}};
+  }
+  std::vector<PeerInfo> peers() const override {
+    PeerNiInfo ni;
+    ni.nid = *Nid::parse("10.0.1.2@tcp");
+    return {{*Nid::parse("10.0.0.2@tcp"), true, 0, {ni}}};
+  }
+  Statistics statistics() const override {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+  void reset_statistics() override {
+    const std::lock_guard lock(mutex_);
+    statistics_ = {};
+  }
+  const Settings& settings() const override { return settings_; }
+  void ping(const PingArgs& args, Endpoint::PingDone done) override {
+    const std::lock_guard lock(mutex_);
+    pings_.emplace_back(args, std::move(done));
+    changed_.notify_all();
+  }
+
+  void set_send_count(uint64_t count) {
+    const std::lock_guard lock(mutex_);
+    statistics_.send_count = count;
+  }
+  // Waits for `count` pings and takes them.
+  std::vector<std::pair<PingArgs, Endpoint::PingDone>> take_pings(size_t count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::seconds(10), [&] { return pings_.size() >= count; }));
+    return std::exchange(pings_, {});
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Statistics statistics_;
+  std::vector<std::pair<PingArgs, Endpoint::PingDone>> pings_;
+  Settings settings_;
+};
+
+PingResult pong_of(const Nid& nid) {
+  return {nid, true, false, 0, {nid}, 1};
+}
+
+// A client that sends and reads raw bytes.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& path)
+      : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  void send(std::string_view bytes) {
+    (void)::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Bytes sent until the socket takes no more.
+  size_t send_what_fits(std::string_view bytes) {
+    size_t sent = 0;
+    for (ssize_t n; sent < bytes.size(); sent += static_cast<size_t>(n)) {
+      n = ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n <= 0) break;
+    }
+    return sent;
+  }
+  // The next line, or what came before the end.
+  std::string line() {
+    std::string line;
+    for (char c; read_byte(&c) && c != '\n';) line += c;
+    return line;
+  }
+  bool at_end() {
+    char c;
+    return !read_byte(&c);
+  }
+
+ private:
+  bool read_byte(char* c) {
+    pollfd poll{fd_.get(), POLLIN, 0};
+    if (::poll(&poll, 1, 10'000) != 1) {
+      ADD_FAILURE() << "nothing came within 10 s";
+      return false;
+    }
+    return ::recv(fd_.get(), c, 1, 0) == 1;
+  }
+  UniqueFd fd_;
+};
+
+class ControlTest : public testing::Test {
+ protected:
+  ControlTest() : path_(fmt::format("{}/ulnet-control-{}.sock", testing::TempDir(), ::getpid())) {}
+  void start(const ControlServerOptions& options = {}) {
+    auto socket = ControlSocket::listen(path_);
+    ASSERT_TRUE(socket) << socket.error().to_string();
+    auto server = ControlServer::start(*std::move(socket), options, commands_, *logger_);
+    ASSERT_TRUE(server) << server.error().to_string();
+    server_ = *std::move(server);
+  }
+  Reply call(std::string_view command, Json args = Json::object()) {
+    auto client = ControlClient::connect(path_);
+    if (!client) return Failure(client.error());
+    return client->call(command, std::move(args), milliseconds(10'000));
+  }
+
+  const std::string path_;
+  FakeNode node_;
+  Commands commands_{node_};
+  std::unique_ptr<Logger> logger_ = make_null_logger();
+  std::unique_ptr<ControlServer> server_;
+};
+
+// ---- the protocol without a socket.
+
+TEST(ControlProtocol, RequestsAndRepliesSurviveTheTrip) {
+  const Result<Request> request =
+      parse_request(R"({"id": 7, "command": "net show", "args": {"level": 2}})");
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->id, 7u);
+  EXPECT_EQ(request->command, "net show");
+  EXPECT_EQ(request->args.dump(), R"({"level":2})");
+  const std::string text = format_request(*request);
+  EXPECT_EQ(text, "{\"id\":7,\"command\":\"net show\",\"args\":{\"level\":2}}\n");
+
+  EXPECT_EQ(format_reply(8, Json{{"a", 1}}), "{\"id\":8,\"ok\":true,\"result\":{\"a\":1}}\n");
+  const std::string failed = format_reply(9, fail(EINVAL, "no"));
+  EXPECT_EQ(
+      failed,
+      "{\"id\":9,\"ok\":false,\"error\":{\"errno\":22,\"name\":\"EINVAL\",\"text\":\"no\"}}\n");
+  const auto reply = parse_reply(failed);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->id, 9u);
+  ASSERT_FALSE(reply->reply);
+  EXPECT_EQ(reply->reply.error().code(), EINVAL);
+  EXPECT_EQ(reply->reply.error().text(), "no");
+}
+
+TEST(ControlProtocol, BadRequestsAreNamed) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"", "the request is not JSON"},
+      {"{", "the request is not JSON"},
+      {"[]", "the request is not a JSON object"},
+      {"{}", "the request's 'id' is not a number from 0 to 2^64-1"},
+      {R"({"id": -1, "command": "x"})", "the request's 'id' is not a number from 0 to 2^64-1"},
+      {R"({"id": 1})", "the request has no 'command'"},
+      {R"({"id": 1, "command": 2})", "the request's 'command' is not a string"},
+      {R"({"id": 1, "command": "x", "args": []})", "the request's 'args' is not an object"},
+      {R"({"id": 1, "command": "x", "arg": {}})",
+       "the request has the unknown key 'arg'; known are id, command, args"},
+  };
+  for (const auto& [line, text] : cases) {
+    const Result<Request> request = parse_request(line);
+    ASSERT_FALSE(request) << line;
+    EXPECT_EQ(request.error().text(), text) << line;
+  }
+}
+
+TEST(ControlProtocol, BytesThatAreNoUtf8AreReplaced) {
+  EXPECT_EQ(format_reply(1, Json{{"a", "x\xFF"}}),
+            "{\"id\":1,\"ok\":true,\"result\":{\"a\":\"x\xEF\xBF\xBD\"}}\n");
+}
+
+TEST(PeerIdentityTest, RootOwnUserAndGroupMayChange) {
+  EXPECT_TRUE((PeerIdentity{.uid = 0}.may_change({})));
+  EXPECT_TRUE((PeerIdentity{.uid = ::geteuid()}.may_change({})));
+  const uid_t other = ::geteuid() + 1;
+  EXPECT_FALSE((PeerIdentity{.uid = other, .groups = {5, 6}}.may_change({})));
+  EXPECT_FALSE((PeerIdentity{.uid = other, .groups = {5, 6}}.may_change(7)));
+  EXPECT_TRUE((PeerIdentity{.uid = other, .groups = {5, 6}}.may_change(6)));
+}
+
+// ---- commands.
+
+TEST_F(ControlTest, ShowCommands) {
+  start();
+  EXPECT_EQ((*call("net show"))["net"].size(), 2u);
+  EXPECT_EQ((*call("net show", {{"net", "tcp0"}}))["net"][0]["local NI(s)"][0]["nid"],
+            "10.0.0.1@tcp");
+  EXPECT_FALSE((*call("net show", {{"level", 3}})).dump().find("\"ulnet\"") != std::string::npos);
+  EXPECT_TRUE((*call("net show", {{"level", 4}})).dump().find("\"ulnet\"") != std::string::npos);
+  EXPECT_EQ((*call("peer show"))["peer"].size(), 1u);
+  EXPECT_EQ((*call("peer show", {{"nid", "10.0.1.2@tcp"}}))["peer"].size(),
+            1u);  // any NID of the peer will do
+  EXPECT_EQ((*call("peer show", {{"nid", "10.0.9.9@tcp"}})).dump(), "{}");
+  EXPECT_EQ((*call("peer list")).dump(), R"({"peer list":[{"nid":"10.0.0.2@tcp"}]})");
+  EXPECT_EQ((*call("global show"))["global"]["transaction_timeout"], 150);
+  EXPECT_EQ((*call("version")).dump(),
+            fmt::format(R"({{"version":"{}","nids":["0@lo","10.0.0.1@tcp"]}})", ULNET_VERSION));
+}
+
+TEST_F(ControlTest, StatisticsAreShownAndReset) {
+  start();
+  node_.set_send_count(12);
+  EXPECT_EQ((*call("stats show"))["statistics"]["send_count"], 12);
+  EXPECT_TRUE(call("stats reset"));
+  EXPECT_EQ((*call("stats show"))["statistics"]["send_count"], 0);
+}
+
+TEST_F(ControlTest, WrongArgumentsAreNamed) {
+  start();
+  const auto error = [&](const char* command, const Json& args) {
+    return call(command, args).error();
+  };
+  EXPECT_EQ(error("nett show", Json::object()).code(), ENOSYS);
+  EXPECT_EQ(error("net show", {{"net", "tcp9"}}).code(), ESRCH);
+  EXPECT_EQ(error("net show", {{"net", "tcp9"}}).text(),
+            "Network is down: no net tcp9 on this node");
+  EXPECT_EQ(error("net show", {{"net", 1}}).text(), "argument 'net' must be a string");
+  EXPECT_EQ(error("net show", {{"level", 5}}).text(),
+            "argument 'level' must be a number from 0 to 4");
+  EXPECT_EQ(error("net show", {{"level", 1.5}}).text(),
+            "argument 'level' must be a number from 0 to 4");
+  EXPECT_EQ(error("net show", {{"level", UINT64_MAX}}).text(),
+            "argument 'level' must be a number from 0 to 4");
+  EXPECT_EQ(error("net show", {{"lvl", 1}}).text(),
+            "unknown argument 'lvl'; known are: net, level");
+  EXPECT_EQ(error("stats reset", {{"x", 1}}).text(), "unknown argument 'x'; known are: none");
+  EXPECT_THAT(error("peer show", {{"nid", "10.0.0@tcp"}}).text(), HasSubstr("argument 'nid': "));
+  EXPECT_EQ(error("ping", Json::object()).text(),
+            "argument 'nids' must be a list of 1 to 128 strings");
+  EXPECT_EQ(error("ping", {{"nids", Json::array()}}).text(),
+            "argument 'nids' must be a list of 1 to 128 strings");
+  EXPECT_EQ(error("ping", {{"nids", std::vector<std::string>(129, "10.0.0.2@tcp")}}).text(),
+            "argument 'nids' must be a list of 1 to 128 strings");
+  EXPECT_EQ(error("ping", {{"nids", {"10.0.0.2@tcp"}}, {"timeout_ms", 0}}).text(),
+            "argument 'timeout_ms' must be a number from 1 to 3600000");
+}
+
+TEST_F(ControlTest, PingsRunSideBySideAndAreAnsweredInOrder) {
+  start();
+  RawClient client(path_);
+  client.send(
+      R"({"id":1,"command":"ping","args":{"nids":["10.0.0.2@tcp","10.0.0.3@tcp"],"source":"10.0.0.1@tcp",)"
+      R"("timeout_ms":250}})"
+      "\n");
+  auto pings = node_.take_pings(2);
+  ASSERT_EQ(pings.size(), 2u);
+  EXPECT_EQ(pings[0].first.source.to_string(), "10.0.0.1@tcp");
+  EXPECT_EQ(pings[0].first.timeout, milliseconds(250));
+  pings[1].second(fail(EHOSTUNREACH, "no route to 10.0.0.3@tcp"));
+  pings[0].second(pong_of(pings[0].first.nid));
+  EXPECT_EQ(
+      client.line(),
+      R"({"id":1,"ok":true,"result":{"results":[{"nid":"10.0.0.2@tcp","pong":{"primary nid":"10.0.0.2@tcp",)"
+      R"("Multi-Rail":true,"peer_ni":[{"nid":"10.0.0.2@tcp"}]}},{"nid":"10.0.0.3@tcp","error":{"errno":113,)"
+      R"("name":"EHOSTUNREACH","text":"no route to 10.0.0.3@tcp"}}]}})");
+}
+
+TEST_F(ControlTest, ASlowPingDelaysNobody) {
+  start();
+  RawClient client(path_);
+  client.send(
+      "{\"id\":1,\"command\":\"ping\",\"args\":{\"nids\":[\"10.0.0.2@tcp\"]}}\n{\"id\":2,"
+      "\"command\":\"peer list\"}\n");
+  EXPECT_THAT(client.line(), HasSubstr(R"({"id":2,"ok":true)"));  // the same client
+  EXPECT_TRUE(call("net show"));                                  // another one
+  auto pings = node_.take_pings(1);
+  pings[0].second(pong_of(pings[0].first.nid));
+  EXPECT_THAT(client.line(), HasSubstr(R"({"id":1,"ok":true)"));
+}
+
+TEST_F(ControlTest, PingsOutliveTheirClientAndTheServer) {
+  start();
+  {
+    RawClient client(path_);
+    client.send("{\"id\":1,\"command\":\"ping\",\"args\":{\"nids\":[\"10.0.0.2@tcp\"]}}\n");
+    for (auto& ping : node_.take_pings(1)) {
+      RawClient(path_).send(
+          "{\"id\":1,\"command\":\"ping\",\"args\":{\"nids\":[\"10.0.0.3@tcp\"]}}\n");
+      auto late = node_.take_pings(1);
+      server_.reset();
+      ping.second(pong_of(ping.first.nid));
+      late[0].second(fail(ESHUTDOWN, "the node stops"));
+    }
+    EXPECT_TRUE(client.at_end());
+  }
+}
+
+TEST_F(ControlTest, PingsInFlightAreBounded) {
+  start();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  const std::vector<std::string> nids(128, "10.0.0.2@tcp");
+  const std::string request = format_request({1, "ping", {{"nids", nids}}});
+  for (size_t sent = 0; sent < kPingsInFlightMax; sent += 128) {
+    clients.push_back(std::make_unique<RawClient>(path_));
+    clients.back()->send(request);
+  }
+  auto pings = node_.take_pings(kPingsInFlightMax);
+  EXPECT_EQ(call("ping", {{"nids", {"10.0.0.2@tcp"}}}).error().code(), EBUSY);
+  for (auto& ping : pings) ping.second(pong_of(ping.first.nid));
+  EXPECT_THAT(clients.back()->line(), HasSubstr("\"ok\":true"));
+  std::thread last([&] { node_.take_pings(1)[0].second(fail(ETIMEDOUT, "late")); });
+  EXPECT_TRUE(call("ping", {{"nids", {"10.0.0.2@tcp"}}}));  // the budget is back
+  last.join();
+}
+
+// ---- bad clients.
+
+TEST_F(ControlTest, ABadLineIsAnsweredAndTheNextOneServed) {
+  start();
+  RawClient client(path_);
+  client.send("rubbish\n{\"id\":3,\"command\":\"peer list\"}\n");
+  EXPECT_EQ(
+      client.line(),
+      R"({"id":0,"ok":false,"error":{"errno":74,"name":"EBADMSG","text":"the request is not JSON"}})");
+  EXPECT_THAT(client.line(), HasSubstr(R"({"id":3,"ok":true)"));
+}
+
+TEST_F(ControlTest, ALongRequestIsRefused) {
+  start();
+  for (const char* end : {"", "\n"}) {
+    RawClient client(path_);
+    client.send_what_fits(std::string(kRequestBytesMax + 1000, ' ') + end);
+    EXPECT_THAT(
+        client.line(),
+        HasSubstr("\"name\":\"EMSGSIZE\",\"text\":\"the request is longer than 65536 bytes\""));
+    EXPECT_TRUE(client.at_end());
+  }
+}
+
+TEST_F(ControlTest, ARequestMayComeByteByByte) {
+  start();
+  RawClient client(path_);
+  for (const char c : std::string("{\"id\":5,\"command\":\"peer list\"}\n"))
+    client.send(std::string(1, c));
+  EXPECT_THAT(client.line(), HasSubstr(R"({"id":5,"ok":true)"));
+}
+
+TEST_F(ControlTest, HalfARequestTimesOutHoweverSlowlyItGrows) {
+  start({.half_request_timeout = milliseconds(200)});
+  RawClient client(path_);
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread drip([&] {
+    for (int i = 0; i < 8; ++i) {
+      client.send("{");
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+  });
+  EXPECT_TRUE(client.at_end());
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, milliseconds(190));
+  drip.join();
+  EXPECT_TRUE(call("peer list"));
+}
+
+TEST_F(ControlTest, AnIdleClientIsClosed) {
+  start({.idle_timeout = milliseconds(100)});
+  RawClient client(path_);
+  EXPECT_TRUE(client.at_end());
+}
+
+TEST_F(ControlTest, AClientThatDoesNotReadIsClosedAndHoldsLittle) {
+  start({.write_timeout = milliseconds(200)});
+  RawClient client(path_);
+  std::string requests;
+  for (int i = 0; i < 20000; ++i)
+    requests += "{\"id\":1,\"command\":\"net show\",\"args\":{\"level\":4}}\n";
+  // Far more than the socket buffers and 16 requests hold: the server stops reading.
+  EXPECT_LT(client.send_what_fits(requests), requests.size());
+  std::this_thread::sleep_for(milliseconds(400));
+  size_t lines = 0;
+  while (!client.line().empty()) ++lines;
+  EXPECT_LT(lines, 20000u);
+  EXPECT_TRUE(call("peer list"));
+}
+
+TEST_F(ControlTest, OneClientTooManyIsTold) {
+  start({.clients_max = 3});
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<RawClient>(path_));
+    clients.back()->send("{\"id\":1,\"command\":\"peer list\"}\n");
+    EXPECT_THAT(clients.back()->line(), HasSubstr("\"ok\":true"));
+  }
+  EXPECT_EQ(call("peer list").error().text(), "the daemon has 3 clients already");
+  clients.pop_back();
+  Reply reply = call("peer list");
+  for (int i = 0; i < 100 && !reply;
+       ++i) {  // the server notices the end of a client a moment later
+    std::this_thread::sleep_for(milliseconds(10));
+    reply = call("peer list");
+  }
+  EXPECT_TRUE(reply);
+}
+
+// ---- the socket file.
+
+TEST_F(ControlTest, FileIsOpenToAllAndGoesAway) {
+  start();
+  struct stat file {};
+  ASSERT_EQ(::stat(path_.c_str(), &file), 0);
+  EXPECT_TRUE(S_ISSOCK(file.st_mode));
+  EXPECT_EQ(file.st_mode & 0777, 0666u);
+  server_.reset();
+  EXPECT_NE(::stat(path_.c_str(), &file), 0);
+}
+
+TEST_F(ControlTest, ALiveDaemonIsNotReplacedADeadOneIs) {
+  start();
+  const auto second = ControlSocket::listen(path_);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), EADDRINUSE);
+  EXPECT_EQ(second.error().text(),
+            fmt::format("control socket {}: another daemon answers there", path_));
+  EXPECT_TRUE(call("peer list"));
+  server_.reset();
+
+  {  // what a killed daemon leaves
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path_.data(), path_.size());
+    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  EXPECT_EQ(call("peer list").error().code(), ECONNREFUSED);
+  start();
+  EXPECT_TRUE(call("peer list"));
+}
+
+TEST_F(ControlTest, OtherFilesAreLeftAlone) {
+  std::ofstream(path_) << "mine";
+  const auto socket = ControlSocket::listen(path_);
+  ASSERT_FALSE(socket);
+  EXPECT_EQ(socket.error().text(),
+            fmt::format("control socket {}: the file exists and is no socket", path_));
+  EXPECT_EQ(::unlink(path_.c_str()), 0);
+  EXPECT_EQ(ControlSocket::listen(std::string(108, 'x')).error().code(), ENAMETOOLONG);
+  EXPECT_EQ(ControlSocket::listen("/nonexistent/a/b.sock").error().code(), ENOENT);
+}
+
+}  // namespace
+}  // namespace ulnet::daemon
