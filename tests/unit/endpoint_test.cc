@@ -88,6 +88,17 @@ class EndpointPair : public testing::TestWithParam<int32_t> {
     a_ = Endpoint::start(node("127.0.0.2", port, GetParam())).value();
     b_ = Endpoint::start(node("127.0.0.3", port, 1)).value();
   }
+  // Declared behind a test's memory and handlers: nodes stop before those go, also when the test
+  // returns early.
+  struct StopFirst {
+    explicit StopFirst(EndpointPair& pair) : pair_(pair) {}
+    ~StopFirst() {
+      if (pair_.a_) pair_.a_->stop();
+      if (pair_.b_) pair_.b_->stop();
+    }
+    EndpointPair& pair_;
+  };
+
   // With `threads: 0` somebody must drive node a.
   template <typename Done>
   bool drive_until(Done done, std::chrono::seconds limit = 20s) {
@@ -125,6 +136,7 @@ TEST_P(EndpointPair, PingBothWays) {
 TEST_P(EndpointPair, PutAndGetOfEverySizeArriveIntact) {
   std::vector<uint8_t> store(kPayloadBytesMax);
   Collector at_b;
+  const StopFirst stop(*this);
   MdSpec target;
   target.fragments = {{store.data(), store.size()}};
   target.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
@@ -202,7 +214,9 @@ TEST_P(EndpointPair, ManyMessagesInFlightEachEndOnceInOrder) {
     put.hdr_data = i;
     ASSERT_TRUE(a_->put(put).is_ok());
   }
+  const StopFirst stop(*this);
   ASSERT_TRUE(drive_until([&] { return at_a.wait_unlinked(kMessages, 0s); }, 60s));
+  ASSERT_TRUE(drive_until([&] { return at_b.count(EventKind::kPut) == kMessages; }));
   EXPECT_EQ(at_a.count(EventKind::kAck), kMessages);
   EXPECT_EQ(at_a.count(EventKind::kSend), kMessages);
   const std::vector<Event> puts = at_b.events();
@@ -215,6 +229,7 @@ TEST_P(EndpointPair, ManyMessagesInFlightEachEndOnceInOrder) {
 
 TEST_P(EndpointPair, PolledEventsComeToWhoeverPolls) {
   std::vector<uint8_t> store(64);
+  const StopFirst stop(*this);
   MdSpec target;
   target.fragments = {{store.data(), store.size()}};
   target.options = kMdPut;
@@ -247,8 +262,10 @@ TEST_P(EndpointPair, PolledEventsComeToWhoeverPolls) {
 }
 
 TEST_P(EndpointPair, StopLetsWhatWasAcceptedLeave) {
+  Collector at_a;
   Collector at_b;
   std::vector<uint8_t> store(kPayloadBytesMax);
+  const StopFirst stop(*this);
   MdSpec target;
   target.fragments = {{store.data(), store.size()}};
   target.options = kMdPut | kMdManageRemote;
@@ -256,7 +273,6 @@ TEST_P(EndpointPair, StopLetsWhatWasAcceptedLeave) {
   MeSpec me;
   me.portal = kPortal;
   ASSERT_TRUE(b_->attach(me, target).has_value());
-  Collector at_a;
   MdSpec source;
   source.fragments = {{store.data(), store.size()}};
   source.threshold = 1;
@@ -285,6 +301,7 @@ TEST_P(EndpointPair, StopWithThePeerGoneEndsEverythingInBoundedTime) {
   source.fragments = {{store.data(), store.size()}};
   source.threshold = 2;
   source.handler = &at_a;
+  const StopFirst stop(*this);
   b_.reset();
   for (int i = 0; i < 50; ++i) {
     PutArgs put;
@@ -408,11 +425,15 @@ TEST(Endpoint, HandlersMayCallTheEndpoint) {
 }
 
 TEST(Endpoint, CallsFromManyThreadsAtOnce) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kEach = 300;
+  Collector at_a;
+  Collector at_b;
+  std::vector<uint8_t> store(70000);
+  std::vector<std::vector<uint8_t>> memory(kThreads, std::vector<uint8_t>(70000));
   const uint16_t port = test::free_port();
   const auto a = Endpoint::start(node("127.0.0.2", port, 2)).value();
   const auto b = Endpoint::start(node("127.0.0.3", port, 2)).value();
-  Collector at_b;
-  std::vector<uint8_t> store(70000);
   MdSpec target;
   target.fragments = {{store.data(), store.size()}};
   target.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
@@ -420,11 +441,7 @@ TEST(Endpoint, CallsFromManyThreadsAtOnce) {
   MeSpec me;
   me.portal = kPortal;
   ASSERT_TRUE(b->attach(me, target).has_value());
-  constexpr size_t kThreads = 4;
-  constexpr size_t kEach = 300;
-  Collector at_a;
   std::vector<std::thread> threads;
-  std::vector<std::vector<uint8_t>> memory(kThreads, std::vector<uint8_t>(70000));
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       Rng rng(t);
