@@ -91,6 +91,16 @@ Header odd_put() {
   return header;
 }
 
+Header odd_get() {
+  Header header = between("10.0.0.1@tcp", "10.0.0.2@tcp");
+  header.part = GetPart{.return_md = {0x0102030405060708, 0x1112131415161718},
+                        .match_bits = 0x2122232425262728,
+                        .portal = 0x31323334,
+                        .source_offset = 0x41424344,
+                        .sink_length = 0x51525354};
+  return header;
+}
+
 class GoldenHeader : public testing::TestWithParam<Golden> {};
 
 TEST_P(GoldenHeader, Decodes) {
@@ -145,6 +155,12 @@ INSTANTIATE_TEST_SUITE_P(
                "01 8e 5b d2 c4 a9 f3 17  05 01 00 00 00 00 00 00"
                "00 00 00 00 00 00 00 80  00 00 00 00  00 00 00 00  10 01 00 00  00 00 00 00",
                ping_get("2001:db8::1@tcp", "2001:db8::2@tcp")},
+        Golden{"every GET field different", HeaderForm::kNid4,
+               "02 00 00 0a 00 00 02 00  01 00 00 0a 00 00 02 00"
+               "39 30 00 00  39 30 00 00  02 00 00 00  00 00 00 00"
+               "08 07 06 05 04 03 02 01  18 17 16 15 14 13 12 11"
+               "28 27 26 25 24 23 22 21  34 33 32 31  44 43 42 41  54 53 52 51  00 00 00 00",
+               odd_get()},
         Golden{"every PUT field different", HeaderForm::kNid4,
                "04 03 02 01 02 01 02 00  ff ff ff ff 00 00 0d 00"
                "04 03 02 01  08 07 06 05  01 00 00 00  00 00 10 00"
