@@ -10,16 +10,23 @@
 namespace ulnet {
 namespace {
 
-constexpr std::array<std::string_view, 6> kLevelWords = {"trace", "debug", "info", "warn", "error", "off"};
+constexpr std::array<std::string_view, 6> kLevelWords = {"trace", "debug", "info",
+                                                         "warn",  "error", "off"};
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kTrace: return spdlog::level::trace;
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarn: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kOff: break;
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      break;
   }
   return spdlog::level::off;
 }
@@ -28,11 +35,15 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 std::string_view journal_prefix(LogLevel level) {
   switch (level) {
     case LogLevel::kTrace:
-    case LogLevel::kDebug: return "<7>";
-    case LogLevel::kInfo: return "<6>";
-    case LogLevel::kWarn: return "<4>";
+    case LogLevel::kDebug:
+      return "<7>";
+    case LogLevel::kInfo:
+      return "<6>";
+    case LogLevel::kWarn:
+      return "<4>";
     case LogLevel::kError:
-    case LogLevel::kOff: break;
+    case LogLevel::kOff:
+      break;
   }
   return "<3>";
 }
@@ -72,13 +83,20 @@ Result<LogLevel> parse_log_level(std::string_view word) {
   for (size_t i = 0; i < kLevelWords.size(); ++i) {
     if (word == kLevelWords[i]) return static_cast<LogLevel>(i);
   }
-  return fail(EINVAL, fmt::format("log level '{}' is not one of {}", word, fmt::join(kLevelWords, ", ")));
+  return fail(EINVAL,
+              fmt::format("log level '{}' is not one of {}", word, fmt::join(kLevelWords, ", ")));
 }
 
-std::string_view to_string(LogLevel level) { return kLevelWords[static_cast<size_t>(level)]; }
+std::string_view to_string(LogLevel level) {
+  return kLevelWords[static_cast<size_t>(level)];
+}
 
-std::unique_ptr<Logger> make_null_logger() { return std::make_unique<NullLogger>(); }
-std::unique_ptr<Logger> make_stderr_logger(LogLevel level) { return std::make_unique<SpdlogLogger>(level); }
+std::unique_ptr<Logger> make_null_logger() {
+  return std::make_unique<NullLogger>();
+}
+std::unique_ptr<Logger> make_stderr_logger(LogLevel level) {
+  return std::make_unique<SpdlogLogger>(level);
+}
 
 bool LogLimiter::admit(Time now, std::string_view cause, uint64_t* similar) {
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,5 @@
-// Logging: a Logger object handed to whoever logs (no global), and a limiter for lines that a peer can provoke.
+// Logging: a Logger object handed to whoever logs (no global), and a limiter for lines that a peer
+// can provoke.
 #pragma once
 
 #include <fmt/format.h>
@@ -63,19 +64,21 @@ class Logger {
 
 // Writes nothing.
 std::unique_ptr<Logger> make_null_logger();
-// Writes to standard error by spdlog: time, level, line; with journald's level prefix and no time when standard error is
-// the journal.
+// Writes to standard error by spdlog: time, level, line; with journald's level prefix and no time
+// when standard error is the journal.
 std::unique_ptr<Logger> make_stderr_logger(LogLevel level);
 
-// Lets one line per cause and interval through and counts the rest: "LINE (37 similar in 10 s)". Causes are kept for the
-// life of the limiter, at most kCausesMax of them; beyond that they share one entry.
-// Thread: any.
+// Lets one line per cause and interval through and counts the rest: "LINE (37 similar in 10 s)".
+// Causes are kept for the life of the limiter, at most kCausesMax of them; beyond that they share
+// one entry. Thread: any.
 class LogLimiter {
  public:
-  LogLimiter(Logger& logger, Duration interval = std::chrono::seconds(10)) : logger_(logger), interval_(interval) {}
+  LogLimiter(Logger& logger, Duration interval = std::chrono::seconds(10))
+      : logger_(logger), interval_(interval) {}
 
   template <typename... Args>
-  void log(Time now, LogLevel level, std::string_view cause, fmt::format_string<Args...> format, Args&&... args) {
+  void log(Time now, LogLevel level, std::string_view cause, fmt::format_string<Args...> format,
+           Args&&... args) {
     if (!logger_.enabled(level)) return;
     uint64_t similar = 0;
     if (!admit(now, cause, &similar)) return;

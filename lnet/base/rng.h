@@ -1,4 +1,5 @@
-// A small random generator that gives the same numbers on every platform (std distributions do not).
+// A small random generator that gives the same numbers on every platform (std distributions do
+// not).
 #pragma once
 
 #include <cstdint>

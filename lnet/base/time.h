@@ -1,4 +1,5 @@
-// Time as a value. The core never reads a clock: `now` comes in as an argument (style: "time is an argument").
+// Time as a value. The core never reads a clock: `now` comes in as an argument (style: "time is an
+// argument").
 #pragma once
 
 #include <chrono>
@@ -8,8 +9,8 @@ namespace ulnet {
 
 using Duration = std::chrono::nanoseconds;
 
-// Tag of the one time line a node lives on: monotonic, origin unspecified. The engine maps it to CLOCK_MONOTONIC, the
-// simulator to its virtual clock.
+// Tag of the one time line a node lives on: monotonic, origin unspecified. The engine maps it to
+// CLOCK_MONOTONIC, the simulator to its virtual clock.
 struct NodeClock {
   using duration = Duration;
   using rep = duration::rep;

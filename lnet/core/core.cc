@@ -7,13 +7,15 @@
 
 namespace ulnet::core {
 
-Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t interface_cookie, uint64_t seed)
+Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t interface_cookie,
+           uint64_t seed)
     : state_(global, limits, interface_cookie, seed),
       memory_(state_),
       sender_(state_, memory_),
       receiver_(state_, memory_, sender_),
       ping_(state_, memory_) {
-  memory_.set_internal_events([this](const Md& md, const Event& event) { ping_.handle_event(md, event); });
+  memory_.set_internal_events(
+      [this](const Md& md, const Event& event) { ping_.handle_event(md, event); });
   receiver_.set_push_taken([this] { ping_.post_push_target(); });
   ping_.rebuild();
   ping_.post_push_target();
@@ -31,7 +33,8 @@ void Core::handle_ni_fatal(NiId id, bool fatal) {
   Ni& ni = state_.nets.ni(id);
   if (ni.fatal == fatal) return;
   ni.fatal = fatal;
-  ++ni.failure_kinds[static_cast<size_t>(fatal ? FailureKind::kLocalNiDown : FailureKind::kLocalNiUp)];
+  ++ni.failure_kinds[static_cast<size_t>(fatal ? FailureKind::kLocalNiDown
+                                               : FailureKind::kLocalNiUp)];
   ping_.rebuild();
 }
 
@@ -47,7 +50,8 @@ Result<MdHandle> Core::md_attach(Time now, MeHandle handle, const MdSpec& spec) 
 }
 
 Status Core::set_lazy(Time now, uint32_t portal, bool lazy) {
-  if (portal >= kPortals) return {EINVAL, fmt::format("portal {} is not in 0..{}", portal, kPortals - 1)};
+  if (portal >= kPortals)
+    return {EINVAL, fmt::format("portal {} is not in 0..{}", portal, kPortals - 1)};
   state_.now = now;
   state_.matches.set_lazy(portal, lazy);
   if (!lazy) receiver_.retry_parked(portal);
@@ -71,8 +75,9 @@ Status Core::put(Time now, const PutArgs& args) {
   message.header.dest_nid = args.target.nid;
   message.header.dest_pid = args.target.pid;
   message.header.payload_bytes = static_cast<uint32_t>(md.length);
-  message.header.part = PutPart{wants_ack ? WireHandle{state_.interface_cookie, md.id} : WireHandle::none(),
-                                args.match_bits, args.hdr_data, args.portal, args.offset};
+  message.header.part =
+      PutPart{wants_ack ? WireHandle{state_.interface_cookie, md.id} : WireHandle::none(),
+              args.match_bits, args.hdr_data, args.portal, args.offset};
   message.event.kind = EventKind::kSend;
   message.event.portal = args.portal;
   message.event.match_bits = args.match_bits;
@@ -101,8 +106,8 @@ Status Core::get(Time now, const GetArgs& args) {
   message.awaits_response = true;
   message.header.dest_nid = args.target.nid;
   message.header.dest_pid = args.target.pid;
-  message.header.part = GetPart{WireHandle{state_.interface_cookie, md.id}, args.match_bits, args.portal, args.offset,
-                                static_cast<uint32_t>(md.length)};
+  message.header.part = GetPart{WireHandle{state_.interface_cookie, md.id}, args.match_bits,
+                                args.portal, args.offset, static_cast<uint32_t>(md.length)};
   message.event.kind = EventKind::kSend;
   message.event.portal = args.portal;
   message.event.match_bits = args.match_bits;
@@ -122,8 +127,10 @@ Result<Md*> Core::find_source(MdHandle handle) {
   if (state_.shutting_down) return fail(ESHUTDOWN, "the node is stopping");
   Md* md = memory_.find_active(handle.value);
   if (md == nullptr) return fail(ENOENT, fmt::format("no memory descriptor {:#x}", handle.value));
-  if (md->passive) return fail(ENOENT, fmt::format("memory descriptor {:#x} is attached to an ME", handle.value));
-  if (md->threshold == 0) return fail(ENOENT, fmt::format("memory descriptor {:#x} is exhausted", handle.value));
+  if (md->passive)
+    return fail(ENOENT, fmt::format("memory descriptor {:#x} is attached to an ME", handle.value));
+  if (md->threshold == 0)
+    return fail(ENOENT, fmt::format("memory descriptor {:#x} is exhausted", handle.value));
   return md;
 }
 
@@ -135,7 +142,7 @@ Time Core::response_deadline(std::chrono::nanoseconds timeout) const {
 bool Core::tracks_response(const Md& md, bool is_put) const {
   if ((md.options & kMdNoTrackResponse) != 0) return false;
   if ((md.options & kMdTrackResponse) != 0) return true;
-  const int32_t tracking = state_.global.response_tracking;   // 1 GET, 2 PUT, 3 both
+  const int32_t tracking = state_.global.response_tracking;  // 1 GET, 2 PUT, 3 both
   return (tracking & (is_put ? 2 : 1)) != 0;
 }
 
@@ -160,14 +167,17 @@ void Core::handle_peer_down(Time now, NiId, const Nid& peer, Time last_heard) {
   state_.now = now;
   PeerNi* peer_ni = state_.peers.find(peer);
   // An old notification is overtaken by what was heard since.
-  if (peer_ni != nullptr && (!peer_ni->heard || last_heard >= peer_ni->last_heard)) peer_ni->up = false;
+  if (peer_ni != nullptr && (!peer_ni->heard || last_heard >= peer_ni->last_heard))
+    peer_ni->up = false;
 }
 
 void Core::handle_timeout(Time now) {
   state_.now = now;
   while (const Timer* timer = state_.timers.pop_due(now)) {
     switch (timer->kind) {
-      case TimerKind::kSendWaiting: sender_.waiting_expired(timer->id); break;
+      case TimerKind::kSendWaiting:
+        sender_.waiting_expired(timer->id);
+        break;
       case TimerKind::kResponse:
         ++state_.stats.response_timeout_count;
         (void)memory_.response_expired(timer->id);

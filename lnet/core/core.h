@@ -1,11 +1,12 @@
 // Core: LNet's decisions for one node, without socket, thread, clock, lock, file or global.
 //
-// It eats commands of the application and completions of the drivers, each with the time `now`, and yields actions for
-// the drivers and events for the application. Given the same calls and the same seed it yields the same outputs.
+// It eats commands of the application and completions of the drivers, each with the time `now`, and
+// yields actions for the drivers and events for the application. Given the same calls and the same
+// seed it yields the same outputs.
 //
-// Use: any command or handle_*; then take_actions() and the events; and handle_timeout() when next_timeout() has come.
-// Thread: none; the engine or the simulator serialises.
-// Payload: the core hands out spans and lengths; except for ping info (its own) it never reads or writes payload.
+// Use: any command or handle_*; then take_actions() and the events; and handle_timeout() when
+// next_timeout() has come. Thread: none; the engine or the simulator serialises. Payload: the core
+// hands out spans and lengths; except for ping info (its own) it never reads or writes payload.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,8 @@ namespace ulnet::core {
 class Core {
  public:
   // `interface_cookie`: differs at each start of a node. `seed`: of every random choice.
-  Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t interface_cookie, uint64_t seed);
+  Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t interface_cookie,
+       uint64_t seed);
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
@@ -68,8 +70,8 @@ class Core {
   // Messages that a driver has, or that wait for a credit.
   size_t sends_in_progress() const { return state_.sends.size(); }
   size_t receives_in_progress() const { return state_.receives.size(); }
-  // Completes what waits with ESHUTDOWN, drops what is parked, unlinks every MD; what drivers have ends by their
-  // completions. Every command gives ESHUTDOWN from now on.
+  // Completes what waits with ESHUTDOWN, drops what is parked, unlinks every MD; what drivers have
+  // ends by their completions. Every command gives ESHUTDOWN from now on.
   void shut_down(Time now);
 
   // ---- looking

@@ -4,7 +4,9 @@
 namespace ulnet::core {
 namespace {
 
-uint64_t failures_of(const HealthCounts& counts, HealthStatus status) { return counts[static_cast<size_t>(status)]; }
+uint64_t failures_of(const HealthCounts& counts, HealthStatus status) {
+  return counts[static_cast<size_t>(status)];
+}
 
 NiInfo describe(const Ni& ni) {
   NiInfo info;
@@ -85,7 +87,8 @@ Statistics Core::statistics() const {
   Statistics out;
   out.msgs_alloc = state_.sends.size() + state_.receives.size();
   out.msgs_max = core.msgs_max;
-  state_.mds.for_each([&out](MdId, const Md& md) { out.rst_alloc += md.response.is_set() ? 1 : 0; });
+  state_.mds.for_each(
+      [&out](MdId, const Md& md) { out.rst_alloc += md.response.is_set() ? 1 : 0; });
   out.send_count = core.send_count;
   out.response_timeout_count = core.response_timeout_count;
   out.local_interrupt_count = failures_of(core.health, HealthStatus::kLocalInterrupt);

@@ -1,7 +1,7 @@
 // Credits: how many messages may be on the way, and who waits.
 //
-// As in LNet the count goes below zero: then its negative is the number of waiters. A returned credit wakes the oldest.
-// Source: spec lnet-core 5.5.
+// As in LNet the count goes below zero: then its negative is the number of waiters. A returned
+// credit wakes the oldest. Source: spec lnet-core 5.5.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ class Credits {
  public:
   explicit Credits(int32_t limit) : limit_(limit), available_(limit), min_(limit) {}
 
-  // Takes a credit. False: none was free; the caller's message waits and must be queued with wait().
+  // Takes a credit. False: none was free; the caller's message waits and must be queued with
+  // wait().
   bool take() {
     --available_;
     min_ = std::min(min_, available_);

@@ -8,20 +8,23 @@ namespace ulnet::core {
 namespace {
 
 PortalType type_for(const MeSpec& spec) {
-  const bool unique = spec.ignore_bits == 0 && !spec.match_id.nid.is_any() && spec.match_id.pid != kPidAny;
+  const bool unique =
+      spec.ignore_bits == 0 && !spec.match_id.nid.is_any() && spec.match_id.pid != kPidAny;
   return unique ? PortalType::kUnique : PortalType::kWildcard;
 }
 
 }  // namespace
 
 Result<MeId> MatchTable::attach(const MeSpec& spec) {
-  if (spec.portal >= kPortals) return fail(EINVAL, fmt::format("portal {} is not in 0..{}", spec.portal, kPortals - 1));
+  if (spec.portal >= kPortals)
+    return fail(EINVAL, fmt::format("portal {} is not in 0..{}", spec.portal, kPortals - 1));
   Portal& portal = portals_[spec.portal];
   const PortalType type = type_for(spec);
   if (portal.type != PortalType::kUnset && portal.type != type) {
-    return fail(EPERM, fmt::format("portal {} takes {} match entries only, this one is {}", spec.portal,
-                                   portal.type == PortalType::kUnique ? "unique" : "wildcard",
-                                   type == PortalType::kUnique ? "unique" : "wildcard"));
+    return fail(EPERM,
+                fmt::format("portal {} takes {} match entries only, this one is {}", spec.portal,
+                            portal.type == PortalType::kUnique ? "unique" : "wildcard",
+                            type == PortalType::kUnique ? "unique" : "wildcard"));
   }
   portal.type = type;
 
@@ -49,7 +52,8 @@ void MatchTable::erase(MeId id) {
   List& list = list_of(me.spec);
   (me.previous != 0 ? mes_.at(me.previous).next : list.head) = me.next;
   (me.next != 0 ? mes_.at(me.next).previous : list.tail) = me.previous;
-  if (list.head == 0 && me.spec.ignore_bits == 0) portals_[me.spec.portal].exact.erase(me.spec.match_bits);
+  if (list.head == 0 && me.spec.ignore_bits == 0)
+    portals_[me.spec.portal].exact.erase(me.spec.match_bits);
   mes_.erase(id);
 }
 
@@ -94,9 +98,15 @@ MatchResult MatchTable::try_me(const Me& me, const MatchRequest& request) const 
   result.md = md->id;
   result.fit = fit_request(*md, request.requested_bytes, request.offset);
   switch (result.fit.kind) {
-    case Fit::Kind::kAccepted: result.kind = MatchResult::Kind::kMatched; break;
-    case Fit::Kind::kTooLong: result.kind = MatchResult::Kind::kTooLong; break;
-    case Fit::Kind::kBadOffset: result.kind = MatchResult::Kind::kBadOffset; break;
+    case Fit::Kind::kAccepted:
+      result.kind = MatchResult::Kind::kMatched;
+      break;
+    case Fit::Kind::kTooLong:
+      result.kind = MatchResult::Kind::kTooLong;
+      break;
+    case Fit::Kind::kBadOffset:
+      result.kind = MatchResult::Kind::kBadOffset;
+      break;
   }
   return result;
 }

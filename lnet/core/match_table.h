@@ -1,8 +1,9 @@
 // Portals and match entries: which MD a request lands in.
 //
-// Each portal keeps its MEs in two places: those with ignore bits in one list, exact ones in lists by match bits. The
-// whole first list is searched before the exact one, each in list order; so the order between the two groups is not the
-// order of insertion. The first ME fixes the portal's type for ever.
+// Each portal keeps its MEs in two places: those with ignore bits in one list, exact ones in lists
+// by match bits. The whole first list is searched before the exact one, each in list order; so the
+// order between the two groups is not the order of insertion. The first ME fixes the portal's type
+// for ever.
 //
 // Source: spec lnet-core 3.2, 3.6, 3.7.
 #pragma once
@@ -20,14 +21,14 @@ namespace ulnet::core {
 
 enum class PortalType : uint8_t {
   kUnset,
-  kUnique,     // ignore bits 0, one NID, one pid: bulk and reply buffers
-  kWildcard,   // anything else: request buffers
+  kUnique,    // ignore bits 0, one NID, one pid: bulk and reply buffers
+  kWildcard,  // anything else: request buffers
 };
 
 struct Me {
   MeId id = 0;
   MeSpec spec;
-  MdId md = 0;                        // 0: none yet; such an ME never matches
+  MdId md = 0;  // 0: none yet; such an ME never matches
   MeId previous = 0;
   MeId next = 0;
 };
@@ -35,7 +36,7 @@ struct Me {
 // A request that looks for memory.
 struct MatchRequest {
   bool is_put = true;
-  Nid source_primary;                 // primary NID of the peer that owns the header's source NID
+  Nid source_primary;  // primary NID of the peer that owns the header's source NID
   Pid source_pid = 0;
   uint64_t match_bits = 0;
   uint32_t requested_bytes = 0;
@@ -84,8 +85,8 @@ class MatchTable {
     PortalType type = PortalType::kUnset;
     bool lazy = false;
     List with_ignore_bits;
-    std::unordered_map<uint64_t, List> exact;   // looked up, never walked
-    std::deque<uint64_t> parked;                // ReceiveIds
+    std::unordered_map<uint64_t, List> exact;  // looked up, never walked
+    std::deque<uint64_t> parked;               // ReceiveIds
   };
 
   List& list_of(const MeSpec& spec);

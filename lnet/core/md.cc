@@ -39,33 +39,39 @@ Fit fit_request(const Md& md, uint32_t requested, uint32_t request_offset) {
 Status validate_md(const MdSpec& spec, bool passive) {
   const bool targets = (spec.options & (kMdPut | kMdGet)) != 0;
   if (passive && !targets) {
-    return {EINVAL, fmt::format("MD options {:#x} allow neither PUT nor GET: an attached MD needs one", spec.options)};
+    return {EINVAL,
+            fmt::format("MD options {:#x} allow neither PUT nor GET: an attached MD needs one",
+                        spec.options)};
   }
   if (!passive && targets) {
-    return {EINVAL, fmt::format("MD options {:#x} allow PUT or GET: a bound MD is not a target", spec.options)};
+    return {EINVAL, fmt::format("MD options {:#x} allow PUT or GET: a bound MD is not a target",
+                                spec.options)};
   }
   if (spec.fragments.size() > kFragmentsMax) {
-    return {EINVAL, fmt::format("{} fragments, at most {} are allowed", spec.fragments.size(), kFragmentsMax)};
+    return {EINVAL, fmt::format("{} fragments, at most {} are allowed", spec.fragments.size(),
+                                kFragmentsMax)};
   }
   uint64_t length = 0;
   for (size_t i = 0; i < spec.fragments.size(); ++i) {
     const iovec& fragment = spec.fragments[i];
     if (fragment.iov_base == nullptr && fragment.iov_len > 0) {
-      return {EINVAL, fmt::format("fragment {} has {} bytes at a null address", i, fragment.iov_len)};
+      return {EINVAL,
+              fmt::format("fragment {} has {} bytes at a null address", i, fragment.iov_len)};
     }
     if (__builtin_add_overflow(length, fragment.iov_len, &length) || length > UINT32_MAX) {
       return {EINVAL, fmt::format("fragments up to {} are longer than {} bytes", i, UINT32_MAX)};
     }
   }
   if (!passive && length > kPayloadBytesMax) {
-    return {EINVAL, fmt::format("MD of {} bytes, one message carries at most {}", length, kPayloadBytesMax)};
+    return {EINVAL, fmt::format("MD of {} bytes, one message carries at most {}", length,
+                                kPayloadBytesMax)};
   }
   if ((spec.options & kMdMaxSize) != 0 && spec.max_size > length) {
     return {EINVAL, fmt::format("max_size {} is above the MD's {} bytes", spec.max_size, length)};
   }
   if (spec.threshold < kThresholdInfinite || spec.threshold == 0) {
-    return {EINVAL, fmt::format("threshold {} is neither positive nor {} (infinite)", spec.threshold,
-                                kThresholdInfinite)};
+    return {EINVAL, fmt::format("threshold {} is neither positive nor {} (infinite)",
+                                spec.threshold, kThresholdInfinite)};
   }
   return Status::ok();
 }

@@ -8,7 +8,8 @@ namespace ulnet::core {
 
 Result<MeHandle> Memory::me_attach(const MeSpec& spec) {
   if (state_.shutting_down) return fail(ESHUTDOWN, "the node is stopping");
-  if (state_.matches.me_count() >= Slab<Me>::kObjectsMax) return fail(ENOMEM, "too many match entries");
+  if (state_.matches.me_count() >= Slab<Me>::kObjectsMax)
+    return fail(ENOMEM, "too many match entries");
   return state_.matches.attach(spec).map([](MeId id) { return MeHandle{id}; });
 }
 
@@ -23,7 +24,8 @@ Status Memory::me_unlink(MeHandle handle) {
 Result<MdHandle> Memory::md_attach(MeHandle handle, const MdSpec& spec, MdOwner owner) {
   Me* me = state_.matches.find(handle.value);
   if (me == nullptr) return fail(ENOENT, fmt::format("no match entry {:#x}", handle.value));
-  if (me->md != 0) return fail(EBUSY, fmt::format("match entry {:#x} has an MD already", handle.value));
+  if (me->md != 0)
+    return fail(EBUSY, fmt::format("match entry {:#x} has an MD already", handle.value));
   const Result<MdHandle> md = make_md(spec, true, owner);
   if (!md) {
     state_.matches.erase(handle.value);
@@ -34,12 +36,16 @@ Result<MdHandle> Memory::md_attach(MeHandle handle, const MdSpec& spec, MdOwner 
   return md;
 }
 
-Result<MdHandle> Memory::bind(const MdSpec& spec) { return make_md(spec, false, MdOwner::kApplication); }
+Result<MdHandle> Memory::bind(const MdSpec& spec) {
+  return make_md(spec, false, MdOwner::kApplication);
+}
 
 Result<MdHandle> Memory::make_md(const MdSpec& spec, bool passive, MdOwner owner) {
   if (state_.shutting_down) return fail(ESHUTDOWN, "the node is stopping");
-  if (Status status = validate_md(spec, passive); !status.is_ok()) return Failure(std::move(status));
-  if (state_.mds.size() >= Slab<Md>::kObjectsMax) return fail(ENOMEM, "too many memory descriptors");
+  if (Status status = validate_md(spec, passive); !status.is_ok())
+    return Failure(std::move(status));
+  if (state_.mds.size() >= Slab<Md>::kObjectsMax)
+    return fail(ENOMEM, "too many memory descriptors");
   const MdId id = state_.mds.insert();
   Md& md = state_.mds.at(id);
   md.id = id;
@@ -59,7 +65,8 @@ Result<MdHandle> Memory::make_md(const MdSpec& spec, bool passive, MdOwner owner
 
 Status Memory::unlink(MdHandle handle) {
   Md* md = state_.mds.find(handle.value);
-  if (md == nullptr || md->zombie) return {ENOENT, fmt::format("no memory descriptor {:#x}", handle.value)};
+  if (md == nullptr || md->zombie)
+    return {ENOENT, fmt::format("no memory descriptor {:#x}", handle.value)};
   abort(*md);
   return Status::ok();
 }

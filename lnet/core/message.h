@@ -2,7 +2,8 @@
 //
 // Life of a SendMessage:
 //
-//   start ──> path found ──> WAIT_PEER_CREDIT ──> WAIT_NI_CREDIT ──> IN_DRIVER ──> done (credits back, event)
+//   start ──> path found ──> WAIT_PEER_CREDIT ──> WAIT_NI_CREDIT ──> IN_DRIVER ──> done (credits
+//   back, event)
 //     │           │                 │ deadline, MD unlinked │            ^
 //     │           └ loopback: no credits ────────────────────────────────┘
 //     └ no path ──> done (error)
@@ -10,7 +11,8 @@
 // Life of a ReceiveMessage:
 //
 //   matched ──> RECEIVING ──> done (event, ACK)
-//   lazy portal: PARKED ──> RECEIVING ──> done;  PARKED ──> dropped (portal no longer lazy, connection lost, shutdown)
+//   lazy portal: PARKED ──> RECEIVING ──> done;  PARKED ──> dropped (portal no longer lazy,
+//   connection lost, shutdown)
 //
 // Source: spec lnet-core 5.5 (order of credits), 3.7 (delay).
 #pragma once
@@ -29,28 +31,30 @@ struct SendMessage {
 
   SendId id = 0;
   State state = State::kNew;
-  bool awaits_response = false;       // a PUT with ACK or a GET
+  bool awaits_response = false;  // a PUT with ACK or a GET
   NiId ni = kLoopbackNi;
-  PeerNiId next_hop = 0;              // 0: loopback, or no path yet
-  MdId md = 0;                        // whose operation this is; 0 for an ACK
-  Time deadline = kNever;             // of this attempt
-  uint64_t next_waiting = 0;          // in a Credits queue
-  Timer waiting;                      // fires at `deadline` while it waits for credits
-  Nid source;                         // asked for; wildcard: choose
+  PeerNiId next_hop = 0;      // 0: loopback, or no path yet
+  MdId md = 0;                // whose operation this is; 0 for an ACK
+  Time deadline = kNever;     // of this attempt
+  uint64_t next_waiting = 0;  // in a Credits queue
+  Timer waiting;              // fires at `deadline` while it waits for credits
+  Nid source;                 // asked for; wildcard: choose
+  bool is_response =
+      false;  // an ACK or REPLY: goes back from `ni`, and to `next_hop` if that is its target
   Header header;
   PayloadView payload;
-  Event event;                        // what completion tells: SEND, or GET for a REPLY
+  Event event;  // what completion tells: SEND, or GET for a REPLY
 };
 
 struct ReceiveMessage {
   ReceiveId id = 0;
   bool parked = false;
   NiId ni = kLoopbackNi;
-  PeerNiId sender = 0;                // last hop; 0: loopback
+  PeerNiId sender = 0;  // last hop; 0: loopback
   MdId md = 0;
   uint64_t driver_cookie = 0;
   Header header;
-  Event event;                        // PUT or REPLY
+  Event event;  // PUT or REPLY
 };
 
 }  // namespace ulnet::core

@@ -24,9 +24,9 @@ struct Ni {
   TcpTunables tcp;
   Duration lnd_timeout{};
   Credits tx_credits{0};
-  uint64_t sequence = 0;                 // of its last use, for round robin
+  uint64_t sequence = 0;  // of its last use, for round robin
   int32_t health = kHealthMax;
-  bool fatal = false;                    // link or address lost
+  bool fatal = false;  // link or address lost
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};
@@ -34,7 +34,8 @@ struct Ni {
   bool is_loopback() const { return id == kLoopbackNi; }
 };
 
-// Nets in configuration order, lo first. NIs are never removed while the node lives; so ids are indices.
+// Nets in configuration order, lo first. NIs are never removed while the node lives; so ids are
+// indices.
 class NetTable {
  public:
   NetTable();
@@ -50,12 +51,12 @@ class NetTable {
   bool is_local_nid(const Nid& nid) const { return by_nid_.contains(nid); }
   bool is_local_net(NetId net) const { return by_net_.contains(net); }
   const std::vector<NiId>& nis_of(NetId net) const;
-  const std::vector<NetId>& nets() const { return nets_; }   // lo first
+  const std::vector<NetId>& nets() const { return nets_; }  // lo first
 
  private:
   std::deque<Ni> nis_;
   std::vector<NetId> nets_;
-  std::unordered_map<NetId, std::vector<NiId>> by_net_;      // looked up, never walked
+  std::unordered_map<NetId, std::vector<NiId>> by_net_;  // looked up, never walked
   std::unordered_map<Nid, NiId> by_nid_;
 };
 

@@ -8,25 +8,31 @@ namespace ulnet::core {
 
 struct PathRequest {
   Nid dest;
-  Nid source;               // wildcard: choose; for an ACK or REPLY: the NI the request came in by
-  bool is_response = false;
+  Nid source;  // wildcard: choose
+  // Of an ACK or REPLY: the NI the request came in by, from which the answer goes back; and who it
+  // came from last (nullptr: loopback).
+  const Ni* response_ni = nullptr;
+  PeerNi* response_sender = nullptr;
   bool reserved_portal = false;
+
+  bool is_response() const { return response_ni != nullptr; }
 };
 
 struct Path {
   NiId ni = kLoopbackNi;
-  PeerNiId next_hop = 0;    // 0: loopback
+  PeerNiId next_hop = 0;  // 0: loopback
   Nid final_dest;
 };
 
-// Errors: EINVAL the source is no NID of ours; EHOSTUNREACH no local NI or no route; ENOMEM too many peers.
-// May create the peer; counts the choice for round robin.
+// Errors: EINVAL the source is no NID of ours; EHOSTUNREACH no local NI or no route; ENOMEM too
+// many peers. May create the peer; counts the choice for round robin.
 Result<Path> select_path(State& state, const PathRequest& request);
 
 // The NI of `net` that is best for a peer NI of `dest`'s address family, or nullptr (6.5).
 Ni* best_local_ni(State& state, NetId net, const Nid& dest);
 
-// The peer NI with this NID; made when unknown. nullptr when `by_traffic` and the limit of such peers is reached.
+// The peer NI with this NID; made when unknown. nullptr when `by_traffic` and the limit of such
+// peers is reached.
 PeerNi* find_or_create_peer_ni(State& state, const Nid& nid, bool by_traffic);
 
 }  // namespace ulnet::core

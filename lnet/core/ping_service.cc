@@ -23,7 +23,9 @@ void PingService::rebuild() {
   put_up();
 }
 
-void PingService::refresh() { put_up(); }
+void PingService::refresh() {
+  put_up();
+}
 
 void PingService::put_up() {
   PingInfo info;

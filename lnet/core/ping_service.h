@@ -1,8 +1,8 @@
 // Portal 0: our ping info for whoever asks, and memory for the pushes of others.
 //
-// A kernel peer holds its own traffic to us back while a ping or push of its is unanswered; so both are served here, in
-// the core, whatever the application does. A taken push buffer is replaced before the next message is looked at.
-// Source: spec lnet-core 4.1 to 4.6, 14.4.
+// A kernel peer holds its own traffic to us back while a ping or push of its is unanswered; so both
+// are served here, in the core, whatever the application does. A taken push buffer is replaced
+// before the next message is looked at. Source: spec lnet-core 4.1 to 4.6, 14.4.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ class PingService {
   Memory& memory_;
   uint32_t sequence_ = 0;
   MdHandle target_;
-  // Memory of both services by MD, kept until the MD's last event: a REPLY may still be read from an old info.
+  // Memory of both services by MD, kept until the MD's last event: a REPLY may still be read from
+  // an old info.
   std::map<MdId, std::vector<uint8_t>> buffers_;
 };
 

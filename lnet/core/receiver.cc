@@ -14,7 +14,9 @@ PayloadView view_of(const Md& md, uint32_t offset, uint32_t bytes) {
   return PayloadView{md.fragments(), offset, bytes};
 }
 
-MessageVerdict protocol_error() { return {.kind = MessageVerdict::Kind::kProtocolError}; }
+MessageVerdict protocol_error() {
+  return {.kind = MessageVerdict::Kind::kProtocolError};
+}
 
 MessageVerdict receive_into(ReceiveId id, const PayloadView& into) {
   return {.kind = MessageVerdict::Kind::kReceive, .id = id, .into = into};
@@ -26,40 +28,54 @@ MessageVerdict receive_into(ReceiveId id, const PayloadView& into) {
 MessageVerdict Receiver::handle_message(const IncomingMessage& message) {
   const Header& header = message.header;
   Ni& ni = state_.nets.ni(message.ni);
-  Arrival arrival{message, ni, nullptr};
-  const bool loopback = ni.is_loopback();
+  Arrival arrival{message, ni, nullptr, header.source_nid};
   if (state_.shutting_down) return drop(arrival, DropReason::kShutdown);
   if (header.dest_nid != ni.nid) {
-    if (header.dest_nid.net() == ni.nid.net() || state_.nets.is_local_nid(header.dest_nid)) return protocol_error();
+    if (header.dest_nid.net() == ni.nid.net() || state_.nets.is_local_nid(header.dest_nid))
+      return protocol_error();
     return drop(arrival, DropReason::kNotRouting);
   }
-  if (!loopback) {
-    if (header.source_nid.is_any() || message.sender.is_any()) return drop(arrival, DropReason::kSourceWildcard);
-    if (header.source_nid.is_lo()) return drop(arrival, DropReason::kSourceLoopback);
-    if (state_.nets.is_local_nid(header.source_nid) && !state_.nets.is_local_nid(message.sender)) {
-      return drop(arrival, DropReason::kSourceIsOwn);
-    }
-    arrival.sender = find_or_create_peer_ni(state_, message.sender, true);
-    if (arrival.sender == nullptr) return drop(arrival, DropReason::kPeerLimit);
-    PeerNi& sender = *arrival.sender;
-    sender.up = true;
-    sender.last_heard = state_.now;
-    if (!sender.heard) {
-      sender.heard = true;
-      if (sender.preferred_ni == kLoopbackNi) sender.preferred_ni = message.ni;
-    }
+  if (!ni.is_loopback()) {
+    if (const auto refused = identify_sender(arrival)) return drop(arrival, *refused);
   }
   return accept(arrival);
+}
+
+std::optional<DropReason> Receiver::identify_sender(Arrival& arrival) {
+  const Nid& source = arrival.message.header.source_nid;
+  const Nid& last_hop = arrival.message.sender;
+  if (source.is_any() || last_hop.is_any()) return DropReason::kSourceWildcard;
+  if (source.is_lo()) return DropReason::kSourceLoopback;
+  const bool direct = source == last_hop;
+  if (!direct && state_.nets.is_local_nid(source) && !state_.nets.is_local_nid(last_hop))
+    return DropReason::kSourceIsOwn;
+  PeerNi* sender = find_or_create_peer_ni(state_, last_hop, true);
+  if (sender == nullptr) return DropReason::kPeerLimit;
+  sender->up = true;
+  sender->last_heard = state_.now;
+  if (!sender->heard) {
+    sender->heard = true;
+    if (sender->preferred_ni == kLoopbackNi) sender->preferred_ni = arrival.message.ni;
+  }
+  arrival.sender = sender;
+  arrival.source_primary =
+      direct ? state_.peers.peer(sender->peer).primary_nid : state_.peers.primary_of(source);
+  return std::nullopt;
 }
 
 MessageVerdict Receiver::accept(const Arrival& arrival) {
   const Header& header = arrival.message.header;
   switch (header.type()) {
-    case MessageType::kAck: return handle_ack(arrival, std::get<AckPart>(header.part));
-    case MessageType::kPut: return handle_put(arrival, std::get<PutPart>(header.part));
-    case MessageType::kGet: return handle_get(arrival, std::get<GetPart>(header.part));
-    case MessageType::kReply: return handle_reply(arrival, std::get<ReplyPart>(header.part));
-    case MessageType::kHello: break;
+    case MessageType::kAck:
+      return handle_ack(arrival, std::get<AckPart>(header.part));
+    case MessageType::kPut:
+      return handle_put(arrival, std::get<PutPart>(header.part));
+    case MessageType::kGet:
+      return handle_get(arrival, std::get<GetPart>(header.part));
+    case MessageType::kReply:
+      return handle_reply(arrival, std::get<ReplyPart>(header.part));
+    case MessageType::kHello:
+      break;
   }
   return protocol_error();
 }
@@ -72,13 +88,18 @@ MessageVerdict Receiver::handle_put(const Arrival& arrival, const PutPart& put) 
   if (put.portal == kReservedPortal && put.match_bits != kPingMatchBits) {
     return drop(arrival, DropReason::kReservedPortal);
   }
-  const MatchResult match = state_.matches.match(put.portal, match_request(arrival.message.header));
+  const MatchResult match = state_.matches.match(
+      put.portal, match_request(arrival.message.header, arrival.source_primary));
   switch (match.kind) {
-    case MatchResult::Kind::kMatched: break;
-    case MatchResult::Kind::kTooLong: return drop(arrival, DropReason::kTooLong);
-    case MatchResult::Kind::kBadOffset: return drop(arrival, DropReason::kBadOffset);
+    case MatchResult::Kind::kMatched:
+      break;
+    case MatchResult::Kind::kTooLong:
+      return drop(arrival, DropReason::kTooLong);
+    case MatchResult::Kind::kBadOffset:
+      return drop(arrival, DropReason::kBadOffset);
     case MatchResult::Kind::kNone:
-      return state_.matches.is_lazy(put.portal) ? park(arrival, put.portal) : drop(arrival, DropReason::kNoMatch);
+      return state_.matches.is_lazy(put.portal) ? park(arrival, put.portal)
+                                                : drop(arrival, DropReason::kNoMatch);
   }
   Md& md = state_.mds.at(match.md);
   ReceiveMessage& receive = make_receive(arrival);
@@ -92,9 +113,9 @@ MessageVerdict Receiver::handle_put(const Arrival& arrival, const PutPart& put) 
   return receive_into(id, view_of(md, match.fit.offset, match.fit.mlength));
 }
 
-MatchRequest Receiver::match_request(const Header& header) const {
+MatchRequest Receiver::match_request(const Header& header, const Nid& source_primary) const {
   MatchRequest request;
-  request.source_primary = state_.peers.primary_of(header.source_nid);
+  request.source_primary = source_primary;
   request.source_pid = header.source_pid;
   if (const auto* put = std::get_if<PutPart>(&header.part)) {
     request.match_bits = put->match_bits;
@@ -115,10 +136,10 @@ ReceiveMessage& Receiver::make_receive(const Arrival& arrival) {
   ReceiveMessage& receive = state_.receives.at(id);
   receive.id = id;
   receive.ni = arrival.message.ni;
-  receive.sender = arrival.sender != nullptr ? arrival.sender->id : 0;
+  receive.sender = arrival.sender_id();
   receive.driver_cookie = arrival.message.driver_cookie;
   receive.header = arrival.message.header;
-  receive.event = describe(arrival.message.header, arrival.message.sender);
+  receive.event = describe(arrival);
   state_.note_message_count();
   return receive;
 }
@@ -153,7 +174,8 @@ void Receiver::retry_parked(uint32_t portal) {
   std::deque<uint64_t>& parked = state_.matches.parked(portal);
   for (size_t i = 0; i < parked.size();) {
     ReceiveMessage& receive = state_.receives.at(parked[i]);
-    const MatchResult match = state_.matches.match(portal, match_request(receive.header));
+    const MatchResult match =
+        state_.matches.match(portal, match_request(receive.header, receive.event.initiator.nid));
     const bool lazy = state_.matches.is_lazy(portal);
     if (match.kind == MatchResult::Kind::kNone && lazy) {
       ++i;
@@ -164,13 +186,15 @@ void Receiver::retry_parked(uint32_t portal) {
     if (match.kind == MatchResult::Kind::kMatched) {
       Md& md = state_.mds.at(match.md);
       receive.parked = false;
-      if (PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr) --sender->parked;
+      if (PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr)
+        --sender->parked;
       begin_put(receive, md, match.fit);
       action.into = view_of(md, match.fit.offset, match.fit.mlength);
     } else {
-      forget_parked(receive, match.kind == MatchResult::Kind::kTooLong     ? DropReason::kTooLong
-                             : match.kind == MatchResult::Kind::kBadOffset ? DropReason::kBadOffset
-                                                                           : DropReason::kLazyCleared);
+      forget_parked(receive, match.kind == MatchResult::Kind::kTooLong ? DropReason::kTooLong
+                             : match.kind == MatchResult::Kind::kBadOffset
+                                 ? DropReason::kBadOffset
+                                 : DropReason::kLazyCleared);
     }
     state_.actions.emplace_back(action);
   }
@@ -188,14 +212,19 @@ void Receiver::forget_parked(ReceiveMessage& receive, DropReason reason) {
 
 MessageVerdict Receiver::handle_get(const Arrival& arrival, const GetPart& get) {
   if (get.portal >= kPortals) return drop(arrival, DropReason::kPortalOutOfRange);
-  const MatchResult match = state_.matches.match(get.portal, match_request(arrival.message.header));
+  const MatchResult match = state_.matches.match(
+      get.portal, match_request(arrival.message.header, arrival.source_primary));
   switch (match.kind) {
-    case MatchResult::Kind::kMatched: break;
-    case MatchResult::Kind::kTooLong: return drop(arrival, DropReason::kTooLong);
-    case MatchResult::Kind::kBadOffset: return drop(arrival, DropReason::kBadOffset);
-    case MatchResult::Kind::kNone: return drop(arrival, DropReason::kNoMatch);
+    case MatchResult::Kind::kMatched:
+      break;
+    case MatchResult::Kind::kTooLong:
+      return drop(arrival, DropReason::kTooLong);
+    case MatchResult::Kind::kBadOffset:
+      return drop(arrival, DropReason::kBadOffset);
+    case MatchResult::Kind::kNone:
+      return drop(arrival, DropReason::kNoMatch);
   }
-  count_received(arrival.message.ni, arrival.sender != nullptr ? arrival.sender->id : 0, MessageType::kGet, 0);
+  count_received(arrival.message.ni, arrival.sender_id(), MessageType::kGet, 0);
   start_reply(arrival, get, state_.mds.at(match.md), match.fit);
   return {};
 }
@@ -203,14 +232,16 @@ MessageVerdict Receiver::handle_get(const Arrival& arrival, const GetPart& get) 
 void Receiver::start_reply(const Arrival& arrival, const GetPart& get, Md& md, const Fit& fit) {
   const Header& request = arrival.message.header;
   SendMessage& reply = sender_.make();
-  reply.source = request.dest_nid;
+  reply.is_response = true;
+  reply.ni = arrival.message.ni;
+  reply.next_hop = arrival.sender_id();
   reply.md = md.id;
   reply.payload = view_of(md, fit.offset, fit.mlength);
   reply.header.dest_nid = request.source_nid;
   reply.header.dest_pid = request.source_pid;
   reply.header.payload_bytes = fit.mlength;
   reply.header.part = ReplyPart{get.return_md};
-  reply.event = describe(request, arrival.message.sender);
+  reply.event = describe(arrival);
   reply.event.mlength = fit.mlength;
   reply.event.offset = fit.offset;
   if ((md.options & kMdManageRemote) == 0) md.offset = fit.offset + fit.mlength;
@@ -244,8 +275,8 @@ Md* Receiver::find_response_md(const Arrival& arrival, const WireHandle& handle,
 MessageVerdict Receiver::handle_ack(const Arrival& arrival, const AckPart& ack) {
   Md* md = find_response_md(arrival, ack.md, true);
   if (md == nullptr) return {.dropped = true};
-  count_received(arrival.message.ni, arrival.sender != nullptr ? arrival.sender->id : 0, MessageType::kAck, 0);
-  Event event = describe(arrival.message.header, arrival.message.sender);
+  count_received(arrival.message.ni, arrival.sender_id(), MessageType::kAck, 0);
+  Event event = describe(arrival);
   event.mlength = static_cast<uint32_t>(std::min<uint64_t>(ack.mlength, md->length));
   memory_.begin_operation(*md);
   memory_.response_settled(*md, true);
@@ -280,7 +311,8 @@ void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
   ULNET_ASSERT(receive != nullptr, "a driver completed a receive that it does not have");
   if (receive->parked) {
     // Its connection died while it waited.
-    std::deque<uint64_t>& parked = state_.matches.parked(std::get<PutPart>(receive->header.part).portal);
+    std::deque<uint64_t>& parked =
+        state_.matches.parked(std::get<PutPart>(receive->header.part).portal);
     parked.erase(std::find(parked.begin(), parked.end(), id));
     forget_parked(*receive, DropReason::kLazyCleared);
   }
@@ -293,7 +325,8 @@ void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
     const bool ack_disabled = (state_.mds.at(receive->md).options & kMdAckDisable) != 0;
     receive->event.status = -completion.error;
     memory_.end_operation(receive->md, receive->event);
-    if (completion.error == 0 && !ack_disabled && receive->header.type() == MessageType::kPut) send_ack(*receive);
+    if (completion.error == 0 && !ack_disabled && receive->header.type() == MessageType::kPut)
+      send_ack(*receive);
   }
   state_.receives.erase(id);
 }
@@ -302,7 +335,9 @@ void Receiver::send_ack(const ReceiveMessage& receive) {
   const PutPart& put = std::get<PutPart>(receive.header.part);
   if (put.ack_md.is_none()) return;
   SendMessage& ack = sender_.make();
-  ack.source = receive.header.dest_nid;
+  ack.is_response = true;
+  ack.ni = receive.ni;
+  ack.next_hop = receive.sender;
   ack.header.dest_nid = receive.header.source_nid;
   ack.header.dest_pid = receive.header.source_pid;
   ack.header.part = AckPart{put.ack_md, put.match_bits, receive.event.mlength};
@@ -324,12 +359,13 @@ void Receiver::shut_down() {
 // ---------------------------------------------------------------- bookkeeping
 
 // What an event of this message says, but for the MD's part.
-Event Receiver::describe(const Header& header, const Nid& last_hop) const {
+Event Receiver::describe(const Arrival& arrival) const {
+  const Header& header = arrival.message.header;
   Event event;
   event.target = {header.dest_nid, header.dest_pid};
-  event.initiator = {state_.peers.primary_of(header.source_nid), header.source_pid};
+  event.initiator = {arrival.source_primary, header.source_pid};
   event.source = {header.source_nid, header.source_pid};
-  event.sender = last_hop;
+  event.sender = arrival.message.sender;
   if (const auto* put = std::get_if<PutPart>(&header.part)) {
     event.kind = EventKind::kPut;
     event.portal = put->portal;

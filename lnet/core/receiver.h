@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "lnet/core/memory.h"
 #include "lnet/core/sender.h"
@@ -21,18 +22,23 @@ class Receiver {
   MessageVerdict handle_message(const IncomingMessage& message);
   void handle_receive_done(ReceiveId id, const Completion& completion);
 
-  // An MD was attached to this portal, or the portal is not lazy any more: messages that wait there may go on.
+  // An MD was attached to this portal, or the portal is not lazy any more: messages that wait there
+  // may go on.
   void retry_parked(uint32_t portal);
   void shut_down();
 
  private:
-  struct Arrival {                     // a message whose sender is known
+  // A message on its way through the checks.
+  struct Arrival {
     const IncomingMessage& message;
     Ni& ni;
-    PeerNi* sender;                    // nullptr: loopback
-    bool is_put() const { return message.header.type() == MessageType::kPut; }
+    PeerNi* sender;      // last hop; nullptr: loopback, or not known yet
+    Nid source_primary;  // primary NID of the peer that owns the header's source NID
+    PeerNiId sender_id() const { return sender != nullptr ? sender->id : 0; }
   };
 
+  // Fills in who sent it; or why such a message is dropped.
+  std::optional<DropReason> identify_sender(Arrival& arrival);
   MessageVerdict accept(const Arrival& arrival);
   MessageVerdict handle_put(const Arrival& arrival, const PutPart& put);
   MessageVerdict handle_get(const Arrival& arrival, const GetPart& get);
@@ -40,7 +46,7 @@ class Receiver {
   MessageVerdict handle_reply(const Arrival& arrival, const ReplyPart& reply);
   MessageVerdict park(const Arrival& arrival, uint32_t portal);
 
-  MatchRequest match_request(const Header& header) const;
+  MatchRequest match_request(const Header& header, const Nid& source_primary) const;
   Md* find_response_md(const Arrival& arrival, const WireHandle& handle, bool is_ack);
   ReceiveMessage& make_receive(const Arrival& arrival);
   // Starts the operation of a matched PUT.
@@ -52,7 +58,7 @@ class Receiver {
 
   MessageVerdict drop(const Arrival& arrival, DropReason reason);
   void count_drop(NiId ni, PeerNi* sender, const Header& header, DropReason reason);
-  Event describe(const Header& header, const Nid& last_hop) const;
+  Event describe(const Arrival& arrival) const;
 
   State& state_;
   Memory& memory_;

@@ -11,10 +11,8 @@ namespace {
 // What a message counts in a peer NI's queue, beside its payload: one NID4 header (5.5).
 constexpr uint64_t kQueuedHeaderBytes = kHeaderNid4Bytes;
 
-uint64_t queued_bytes(const SendMessage& message) { return message.header.payload_bytes + kQueuedHeaderBytes; }
-
-bool is_response(const Header& header) {
-  return header.type() == MessageType::kAck || header.type() == MessageType::kReply;
+uint64_t queued_bytes(const SendMessage& message) {
+  return message.header.payload_bytes + kQueuedHeaderBytes;
 }
 
 bool on_reserved_portal(const Header& header) {
@@ -24,7 +22,8 @@ bool on_reserved_portal(const Header& header) {
 }
 
 Completion local_failure(int32_t error, HealthStatus health) {
-  return {.error = error, .health = health, .delivery = Delivery::kUndelivered, .nothing_posted = true};
+  return {
+      .error = error, .health = health, .delivery = Delivery::kUndelivered, .nothing_posted = true};
 }
 
 }  // namespace
@@ -40,9 +39,16 @@ SendMessage& Sender::make() {
 }
 
 void Sender::start(SendMessage& message, Time response_deadline) {
-  if (state_.shutting_down) return finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
-  const PathRequest request{message.header.dest_nid, message.source, is_response(message.header),
-                            on_reserved_portal(message.header)};
+  if (state_.shutting_down)
+    return finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+  PathRequest request{.dest = message.header.dest_nid, .source = message.source};
+  if (message.is_response) {
+    request.response_ni = &state_.nets.ni(message.ni);
+    request.response_sender = message.next_hop != 0 ? &state_.peers.ni(message.next_hop) : nullptr;
+    message.next_hop = 0;
+  } else {
+    request.reserved_portal = on_reserved_portal(message.header);
+  }
   const Result<Path> path = select_path(state_, request);
   if (!path) {
     // Never committed: no health is touched (7.2).
@@ -63,13 +69,15 @@ void Sender::set_path(SendMessage& message, NiId ni_id, PeerNiId next_hop, const
   message.header.source_nid = ni.nid;
   message.header.dest_nid = final_dest;
   message.header.source_pid = state_.pid;
-  // One attempt may take LND timeout x (R + 1) + 1, but never longer than the response is waited for (D5).
+  // One attempt may take LND timeout x (R + 1) + 1, but never longer than the response is waited
+  // for (D5).
   const Duration attempt =
       ni.lnd_timeout > Duration::zero()
           ? ni.lnd_timeout * (state_.global.retry_count + 1) + std::chrono::seconds(1)
           : Duration(std::chrono::seconds(state_.global.transaction_timeout_s));
   message.deadline = std::min(state_.now + attempt, response_deadline);
-  if (Md* md = message.awaits_response ? state_.mds.find(message.md) : nullptr) md->response_next_hop = next_hop;
+  if (Md* md = message.awaits_response ? state_.mds.find(message.md) : nullptr)
+    md->response_next_hop = next_hop;
 }
 
 // Moves a message as far down as credits allow. It may be gone afterwards.
@@ -94,14 +102,15 @@ bool Sender::may_go_on(SendMessage& message) {
   }
   const Md* md = message.md != 0 ? state_.mds.find(message.md) : nullptr;
   if (md != nullptr && md->aborted) {
-    finish(message, local_failure(md->response_lost ? ETIMEDOUT : ECANCELED, HealthStatus::kLocalError));
+    finish(message,
+           local_failure(md->response_lost ? ETIMEDOUT : ECANCELED, HealthStatus::kLocalError));
     return false;
   }
   return true;
 }
 
-// The state a message is in names the credit it has or waits for: kWaitPeerCredit once a peer credit is asked for,
-// kWaitNiCredit once an NI credit is.
+// The state a message is in names the credit it has or waits for: kWaitPeerCredit once a peer
+// credit is asked for, kWaitNiCredit once an NI credit is.
 bool Sender::take_peer_credit(SendMessage& message) {
   PeerNi& peer_ni = state_.peers.ni(message.next_hop);
   message.state = SendMessage::State::kWaitPeerCredit;
@@ -174,7 +183,8 @@ void Sender::withdraw(SendMessage& message) {
     peer_ni.tx_queue_bytes -= queued_bytes(message);
     message.state = SendMessage::State::kNew;
   } else {
-    ULNET_ASSERT(message.state == SendMessage::State::kWaitNiCredit, "a message that waits in no queue");
+    ULNET_ASSERT(message.state == SendMessage::State::kWaitNiCredit,
+                 "a message that waits in no queue");
     state_.nets.ni(message.ni).tx_credits.remove(state_.sends, message.id);
     message.state = SendMessage::State::kWaitPeerCredit;
   }
@@ -186,7 +196,8 @@ void Sender::finish(SendMessage& message, const Completion& completion) {
   release_credits(message);
   if (message.md != 0) {
     if (completion.error != 0 && message.awaits_response) {
-      memory_.response_impossible(state_.mds.at(message.md), message.header.type() == MessageType::kPut);
+      memory_.response_impossible(state_.mds.at(message.md),
+                                  message.header.type() == MessageType::kPut);
     }
     message.event.status = -completion.error;
     memory_.end_operation(message.md, message.event);
@@ -198,9 +209,11 @@ void Sender::finish(SendMessage& message, const Completion& completion) {
 void Sender::release_credits(const SendMessage& message) {
   if (message.next_hop == 0) return;
   const bool has_ni_credit = message.state == SendMessage::State::kInDriver;
-  const bool has_peer_credit = has_ni_credit || message.state == SendMessage::State::kWaitPeerCredit;
+  const bool has_peer_credit =
+      has_ni_credit || message.state == SendMessage::State::kWaitPeerCredit;
   if (has_ni_credit) {
-    if (const SendId next = state_.nets.ni(message.ni).tx_credits.give(state_.sends)) ready_.push_back(next);
+    if (const SendId next = state_.nets.ni(message.ni).tx_credits.give(state_.sends))
+      ready_.push_back(next);
   }
   if (has_peer_credit) {
     PeerNi& peer_ni = state_.peers.ni(message.next_hop);

@@ -11,11 +11,13 @@ class Sender {
  public:
   Sender(State& state, Memory& memory) : state_(state), memory_(memory) {}
 
-  // A message to fill in and start: header.dest_nid, dest_pid, part, payload_bytes; source (wildcard: choose), md,
-  // payload, event and awaits_response.
+  // A message to fill in and start: header.dest_nid, dest_pid, part, payload_bytes; md, payload,
+  // event and awaits_response; source (wildcard: choose), or for a response is_response, ni and
+  // next_hop (who the request came from).
   SendMessage& make();
-  // Starts a message of make(); it may be gone on return. Ends exactly once: by an action and its completion, or at once
-  // when there is no path. The MD's operation has begun already. `response_deadline` bounds every attempt.
+  // Starts a message of make(); it may be gone on return. Ends exactly once: by an action and its
+  // completion, or at once when there is no path. The MD's operation has begun already.
+  // `response_deadline` bounds every attempt.
   void start(SendMessage& message, Time response_deadline);
 
   void handle_send_done(SendId id, const Completion& completion);
@@ -29,7 +31,8 @@ class Sender {
   void shut_down();
 
  private:
-  void set_path(SendMessage& message, NiId ni, PeerNiId next_hop, const Nid& final_dest, Time response_deadline);
+  void set_path(SendMessage& message, NiId ni, PeerNiId next_hop, const Nid& final_dest,
+                Time response_deadline);
   void advance(SendMessage& message);
   bool take_peer_credit(SendMessage& message);
   bool take_ni_credit(SendMessage& message);
@@ -44,7 +47,8 @@ class Sender {
 
   State& state_;
   Memory& memory_;
-  std::vector<SendId> ready_;        // woken by a credit; run one after another, so that wake-ups never nest
+  std::vector<SendId>
+      ready_;  // woken by a credit; run one after another, so that wake-ups never nest
   bool running_ready_ = false;
 };
 

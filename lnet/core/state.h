@@ -1,4 +1,5 @@
-// Everything one node's core knows, shared by the parts that decide (Memory, Sender, Receiver, PingService).
+// Everything one node's core knows, shared by the parts that decide (Memory, Sender, Receiver,
+// PingService).
 #pragma once
 
 #include <cstdint>
@@ -28,16 +29,22 @@ struct CoreEvent {
 };
 
 struct State {
-  State(const GlobalSettings& global_settings, const LimitSettings& limit_settings, uint64_t cookie, uint64_t seed)
-      : global(global_settings), limits(limit_settings), interface_cookie(cookie), rng(seed), matches(mds) {}
+  State(const GlobalSettings& global_settings, const LimitSettings& limit_settings, uint64_t cookie,
+        uint64_t seed)
+      : global(global_settings),
+        limits(limit_settings),
+        interface_cookie(cookie),
+        rng(seed),
+        matches(mds) {}
 
   GlobalSettings global;
   LimitSettings limits;
-  const uint64_t interface_cookie;      // differs at each start: late answers to an earlier life are told by it
+  const uint64_t
+      interface_cookie;  // differs at each start: late answers to an earlier life are told by it
   const Pid pid = kPidLustre;
   bool shutting_down = false;
-  Time now = Time::min();               // of the call in progress
-  uint64_t selections = 0;              // counts path selections, for round robin
+  Time now = Time::min();   // of the call in progress
+  uint64_t selections = 0;  // counts path selections, for round robin
 
   Rng rng;
   NetTable nets;
@@ -51,8 +58,8 @@ struct State {
 
   // Outputs, taken by poll_action and poll_events.
   std::vector<Action> actions;
-  std::vector<CoreEvent> handled_events;   // for MDs with a handler
-  std::vector<CoreEvent> polled_events;    // for the others
+  std::vector<CoreEvent> handled_events;  // for MDs with a handler
+  std::vector<CoreEvent> polled_events;   // for the others
 
   void note_message_count() {
     const uint64_t alive = sends.size() + receives.size();

@@ -5,17 +5,24 @@
 namespace ulnet {
 
 std::string_view to_string(HealthStatus status) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "ok",          "local_interrupt", "local_dropped", "local_aborted",  "local_no_route",  "local_error",
-      "local_timeout", "remote_error",  "remote_dropped", "remote_timeout", "network_timeout"};
+  static constexpr std::array<std::string_view, 11> kNames = {"ok",
+                                                              "local_interrupt",
+                                                              "local_dropped",
+                                                              "local_aborted",
+                                                              "local_no_route",
+                                                              "local_error",
+                                                              "local_timeout",
+                                                              "remote_error",
+                                                              "remote_dropped",
+                                                              "remote_timeout",
+                                                              "network_timeout"};
   return kNames[static_cast<size_t>(status)];
 }
 
 std::string_view to_string(FailureKind kind) {
   static constexpr std::array<std::string_view, kFailureKinds> kNames = {
-      "none",           "local_ni_down",      "local_ni_up",           "local_ni_send_timeout",
-      "no_listener",    "address_error",      "unreachable",           "connect_error",
-      "connection_rejected"};
+      "none",          "local_ni_down", "local_ni_up",   "local_ni_send_timeout", "no_listener",
+      "address_error", "unreachable",   "connect_error", "connection_rejected"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -24,21 +31,41 @@ std::string_view to_string(FailureKind kind) {
 namespace ulnet::core {
 
 std::string_view to_string(DropReason reason) {
-  static constexpr std::array<std::string_view, kDropReasons> kNames = {
-      "source_wildcard",    "source_loopback",   "source_is_own",   "peer_limit",       "not_routing",
-      "portal_out_of_range", "reserved_portal",  "no_match",        "too_long",         "bad_offset",
-      "parked_portal_limit", "parked_peer_limit", "lazy_cleared",   "other_incarnation", "unknown_md",
-      "md_not_waiting",     "wrong_response",    "reply_too_long",  "shutdown",         "expired_before_send"};
+  static constexpr std::array<std::string_view, kDropReasons> kNames = {"source_wildcard",
+                                                                        "source_loopback",
+                                                                        "source_is_own",
+                                                                        "peer_limit",
+                                                                        "not_routing",
+                                                                        "portal_out_of_range",
+                                                                        "reserved_portal",
+                                                                        "no_match",
+                                                                        "too_long",
+                                                                        "bad_offset",
+                                                                        "parked_portal_limit",
+                                                                        "parked_peer_limit",
+                                                                        "lazy_cleared",
+                                                                        "other_incarnation",
+                                                                        "unknown_md",
+                                                                        "md_not_waiting",
+                                                                        "wrong_response",
+                                                                        "reply_too_long",
+                                                                        "shutdown",
+                                                                        "expired_before_send"};
   return kNames[static_cast<size_t>(reason)];
 }
 
 uint64_t& count_of(TypeCounts& counts, MessageType type) {
   switch (type) {
-    case MessageType::kAck: return counts.ack;
-    case MessageType::kPut: return counts.put;
-    case MessageType::kGet: return counts.get;
-    case MessageType::kReply: return counts.reply;
-    case MessageType::kHello: break;
+    case MessageType::kAck:
+      return counts.ack;
+    case MessageType::kPut:
+      return counts.put;
+    case MessageType::kGet:
+      return counts.get;
+    case MessageType::kReply:
+      return counts.reply;
+    case MessageType::kHello:
+      break;
   }
   return counts.hello;
 }

@@ -13,26 +13,26 @@
 namespace ulnet::core {
 
 enum class DropReason : uint8_t {
-  kSourceWildcard,      // no usable source NID
-  kSourceLoopback,      // 0@lo as source on a real NI
-  kSourceIsOwn,         // our own NID as source, from another node
-  kPeerLimit,           // no room for another peer that only traffic creates
-  kNotRouting,          // for another node, and we do not forward
+  kSourceWildcard,  // no usable source NID
+  kSourceLoopback,  // 0@lo as source on a real NI
+  kSourceIsOwn,     // our own NID as source, from another node
+  kPeerLimit,       // no room for another peer that only traffic creates
+  kNotRouting,      // for another node, and we do not forward
   kPortalOutOfRange,
-  kReservedPortal,      // portal 0 without the reserved match bits
-  kNoMatch,             // no match entry takes it
-  kTooLong,             // matched, but does not fit and may not be truncated
-  kBadOffset,           // remote offset beyond the MD
-  kParkedPortalLimit,   // a lazy portal holds as many as it may
-  kParkedPeerLimit,     // ... for this peer
-  kLazyCleared,         // waited on a portal that is not lazy any more
-  kOtherIncarnation,    // response to an earlier life of this node
-  kUnknownMd,           // response for an MD that is gone
-  kMdNotWaiting,        // response for an MD that is exhausted or attached to an ME
-  kWrongResponse,       // ACK of what was no PUT, REPLY to what was no GET
+  kReservedPortal,     // portal 0 without the reserved match bits
+  kNoMatch,            // no match entry takes it
+  kTooLong,            // matched, but does not fit and may not be truncated
+  kBadOffset,          // remote offset beyond the MD
+  kParkedPortalLimit,  // a lazy portal holds as many as it may
+  kParkedPeerLimit,    // ... for this peer
+  kLazyCleared,        // waited on a portal that is not lazy any more
+  kOtherIncarnation,   // response to an earlier life of this node
+  kUnknownMd,          // response for an MD that is gone
+  kMdNotWaiting,       // response for an MD that is exhausted or attached to an ME
+  kWrongResponse,      // ACK of what was no PUT, REPLY to what was no GET
   kReplyTooLong,
   kShutdown,
-  kExpiredBeforeSend,   // its deadline passed while it waited for credits
+  kExpiredBeforeSend,  // its deadline passed while it waited for credits
 };
 inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::kExpiredBeforeSend) + 1;
 std::string_view to_string(DropReason reason);

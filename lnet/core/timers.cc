@@ -22,7 +22,8 @@ void TimerHeap::set(Timer& timer, Time when) {
 void TimerHeap::cancel(Timer& timer) {
   if (!timer.is_set()) return;
   const size_t position = timer.position;
-  ULNET_ASSERT(position < heap_.size() && heap_[position] == &timer, "a timer that is not where it says");
+  ULNET_ASSERT(position < heap_.size() && heap_[position] == &timer,
+               "a timer that is not where it says");
   timer.position = Timer::kIdle;
   Timer* last = heap_.back();
   heap_.pop_back();

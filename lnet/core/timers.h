@@ -1,4 +1,5 @@
-// Deadlines of the core: an intrusive heap, so that setting, moving and cancelling one allocates nothing.
+// Deadlines of the core: an intrusive heap, so that setting, moving and cancelling one allocates
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +12,24 @@ namespace ulnet::core {
 
 // What a deadline is for, and of which object.
 enum class TimerKind : uint8_t {
-  kResponse,      // an ACK or REPLY for this MD
-  kSendWaiting,   // a message that waits for credits
+  kResponse,     // an ACK or REPLY for this MD
+  kSendWaiting,  // a message that waits for credits
 };
 
 // Embedded in the object it belongs to.
 // Lifetime: cancelled before its object dies; the object does not move.
 struct Timer {
   Time when = kNever;
-  uint64_t id = 0;                 // of the object
-  uint32_t position = kIdle;       // in the heap
+  uint64_t id = 0;            // of the object
+  uint32_t position = kIdle;  // in the heap
   TimerKind kind = TimerKind::kResponse;
 
   static constexpr uint32_t kIdle = UINT32_MAX;
   bool is_set() const { return position != kIdle; }
 };
 
-// Order: earliest first; equal times in an order that depends only on the calls made (deterministic).
+// Order: earliest first; equal times in an order that depends only on the calls made
+// (deterministic).
 class TimerHeap {
  public:
   // Sets or moves. O(1) for the latest deadline of all, which is the usual case; else O(log n).
@@ -44,7 +46,7 @@ class TimerHeap {
   void sift_down(size_t position);
   void place(size_t position, Timer* timer);
 
-  std::vector<Timer*> heap_;       // 4-ary
+  std::vector<Timer*> heap_;  // 4-ary
 };
 
 }  // namespace ulnet::core

@@ -3,13 +3,16 @@
 //   auto settings = ulnet::load_settings("node.yaml");
 //   auto endpoint = ulnet::Endpoint::start(*settings).value();
 //   auto md = endpoint->bind({.fragments = {{buffer, bytes}}, .threshold = 2});
-//   endpoint->put({.md = *md, .target = {*ulnet::Nid::parse("10.0.0.2@tcp"), ulnet::kPidLustre}, .portal = 30});
+//   endpoint->put({.md = *md, .target = {*ulnet::Nid::parse("10.0.0.2@tcp"), ulnet::kPidLustre},
+//   .portal = 30});
 //   ... endpoint->poll_events(...) until the event marked `unlinked`.
 //
-// Threads: with `threads: N` (N >= 1) the endpoint has N I/O threads and one event thread for handlers; every call below
-//          may come from any thread at any time, handlers included. With `threads: 0` it has none: the application's
-//          thread drives everything through poll() or poll_events(), one thread at a time; other calls may still come
-//          from any thread, and what they start moves at the next poll.
+// Threads: with `threads: N` (N >= 1) the endpoint has N I/O threads and one event thread for
+// handlers; every call below
+//          may come from any thread at any time, handlers included. With `threads: 0` it has none:
+//          the application's thread drives everything through poll() or poll_events(), one thread
+//          at a time; other calls may still come from any thread, and what they start moves at the
+//          next poll.
 // Order:   what was queued between two polls leaves in as few system calls as possible.
 // Source:  spec lnet-core 3 (semantics of every call).
 #pragma once
@@ -31,30 +34,31 @@ namespace ulnet {
 
 class Logger;
 
-// Reads the YAML that ulnetd reads. Errors: all of them in one text, each with "FILE:LINE: ". Warnings go to `warnings`
-// if given. Source: spec config 9, decisions D5.
-Result<Settings> load_settings(const std::string& path, std::vector<std::string>* warnings = nullptr);
+// Reads the YAML that ulnetd reads. Errors: all of them in one text, each with "FILE:LINE: ".
+// Warnings go to `warnings` if given. Source: spec config 9, decisions D5.
+Result<Settings> load_settings(const std::string& path,
+                               std::vector<std::string>* warnings = nullptr);
 
 struct PutArgs {
-  MdHandle md;                                  // a bound MD; all of it is sent
+  MdHandle md;  // a bound MD; all of it is sent
   AckRequest ack = AckRequest::kAck;
   ProcessId target;
   uint32_t portal = 0;
   uint64_t match_bits = 0;
-  uint32_t offset = 0;                          // in the target MD, if that is remote-managed
+  uint32_t offset = 0;  // in the target MD, if that is remote-managed
   uint64_t hdr_data = 0;
-  Nid source;                                   // local NI to send from; wildcard = choose
-  std::chrono::nanoseconds timeout{0};          // for the ACK; 0 = transaction_timeout
+  Nid source;                           // local NI to send from; wildcard = choose
+  std::chrono::nanoseconds timeout{0};  // for the ACK; 0 = transaction_timeout
 };
 
 struct GetArgs {
-  MdHandle md;                                  // a bound MD; as much as fits is fetched
+  MdHandle md;  // a bound MD; as much as fits is fetched
   ProcessId target;
   uint32_t portal = 0;
   uint64_t match_bits = 0;
   uint32_t offset = 0;
   Nid source;
-  std::chrono::nanoseconds timeout{0};          // for the REPLY; 0 = transaction_timeout
+  std::chrono::nanoseconds timeout{0};  // for the REPLY; 0 = transaction_timeout
 };
 
 struct PingArgs {
@@ -67,23 +71,24 @@ class Endpoint {
  public:
   using PingDone = std::function<void(Result<PingResult>)>;
 
-  // Brings the node up: all NIs, or nothing. Errors: those of the settings, EADDRINUSE, ENODEV, EADDRNOTAVAIL, EACCES;
-  // the text names the NI and the place in the file.
-  // `logger` must outlive the endpoint; nullptr logs to standard error at settings.node.log_level.
-  static Result<std::unique_ptr<Endpoint>> start(const Settings& settings, Logger* logger = nullptr);
+  // Brings the node up: all NIs, or nothing. Errors: those of the settings, EADDRINUSE, ENODEV,
+  // EADDRNOTAVAIL, EACCES; the text names the NI and the place in the file. `logger` must outlive
+  // the endpoint; nullptr logs to standard error at settings.node.log_level.
+  static Result<std::unique_ptr<Endpoint>> start(const Settings& settings,
+                                                 Logger* logger = nullptr);
   // stop(), if that was not called.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // Ends the node and loses nothing: what was accepted gets settings.node.shutdown_grace_ms to leave, then ends with
-  // ESHUTDOWN; every MD gets its `unlinked` event, and handlers have run, before this returns. With `threads: 0`, and for
-  // MDs without a handler, the last events stay readable by poll_events(). Later calls give ESHUTDOWN. Idempotent.
-  // Thread: not from a handler.
+  // Ends the node and loses nothing: what was accepted gets settings.node.shutdown_grace_ms to
+  // leave, then ends with ESHUTDOWN; every MD gets its `unlinked` event, and handlers have run,
+  // before this returns. With `threads: 0`, and for MDs without a handler, the last events stay
+  // readable by poll_events(). Later calls give ESHUTDOWN. Idempotent. Thread: not from a handler.
   void stop();
 
-  // ---- memory. Errors: EINVAL (names the field), ENOENT (stale handle), ENOMEM (a limit, named), EPERM (portal of the
-  // other match type: unique or wildcard), ESHUTDOWN.
+  // ---- memory. Errors: EINVAL (names the field), ENOENT (stale handle), ENOMEM (a limit, named),
+  // EPERM (portal of the other match type: unique or wildcard), ESHUTDOWN.
 
   // A match entry, still without memory.
   Result<MeHandle> me_attach(const MeSpec& me);
@@ -95,29 +100,33 @@ class Endpoint {
   Result<MdHandle> attach(const MeSpec& me, const MdSpec& md);
   // Free-floating memory: active, source of PUTs or sink of GETs; at most 1 MiB.
   Result<MdHandle> bind(const MdSpec& md);
-  // When this returns 0, nothing more is read from or written to the memory unless an operation is in the driver's hands;
-  // in either case the event marked `unlinked` says when it is the application's again (idle MD: at once, status 0).
+  // When this returns 0, nothing more is read from or written to the memory unless an operation is
+  // in the driver's hands; in either case the event marked `unlinked` says when it is the
+  // application's again (idle MD: at once, status 0).
   Status unlink(MdHandle md);
-  // Requests that match nothing wait on a lazy portal (bounded: settings.limits) instead of being dropped.
+  // Requests that match nothing wait on a lazy portal (bounded: settings.limits) instead of being
+  // dropped.
   Status set_lazy(uint32_t portal, bool lazy);
 
-  // ---- operations. An immediate error means that no event follows. Whatever goes wrong later, "no route" included,
-  // arrives as an event. Each operation ends by its bound at the latest (`ulnetctl global show`).
+  // ---- operations. An immediate error means that no event follows. Whatever goes wrong later, "no
+  // route" included, arrives as an event. Each operation ends by its bound at the latest (`ulnetctl
+  // global show`).
 
   Status put(const PutArgs& args);
   Status get(const GetArgs& args);
-  // `done` runs once, where handlers run. Fails as soon as the send fails (EHOSTUNREACH, ECONNREFUSED, ...), ETIMEDOUT.
+  // `done` runs once, where handlers run. Fails as soon as the send fails (EHOSTUNREACH,
+  // ECONNREFUSED, ...), ETIMEDOUT.
   void ping(const PingArgs& args, PingDone done);
   // Waits. With `threads: 0` this polls meanwhile. Thread: not from a handler.
   Result<PingResult> ping(const PingArgs& args);
 
   // ---- driving and events.
 
-  // Takes up to events.size() events of MDs without a handler; waits at most `max_wait` for the first. Returns how many.
-  // With `threads: 0` this also does the node's work.
+  // Takes up to events.size() events of MDs without a handler; waits at most `max_wait` for the
+  // first. Returns how many. With `threads: 0` this also does the node's work.
   size_t poll_events(std::span<Event> events, std::chrono::nanoseconds max_wait);
-  // `threads: 0`: does the node's work, handlers included; waits at most `max_wait` when there is none. True if anything
-  // was done. With threads it returns false at once.
+  // `threads: 0`: does the node's work, handlers included; waits at most `max_wait` when there is
+  // none. True if anything was done. With threads it returns false at once.
   bool poll(std::chrono::nanoseconds max_wait);
 
   // ---- looking.
@@ -125,8 +134,8 @@ class Endpoint {
   // Own NIDs in configuration order, without 0@lo. The first one is the primary NID.
   std::vector<Nid> nids() const;
   const Settings& settings() const;
-  std::vector<NetInfo> nets() const;             // lo first
-  std::vector<PeerInfo> peers() const;           // in order of creation
+  std::vector<NetInfo> nets() const;    // lo first
+  std::vector<PeerInfo> peers() const;  // in order of creation
   Statistics statistics() const;
   void reset_statistics();
 

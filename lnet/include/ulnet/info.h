@@ -36,9 +36,9 @@ struct CounterInfo {
 
 // One connection of a driver, as `peer show -v` lists it under our own key `connections`.
 struct ConnectionInfo {
-  std::string type;               // "control", "bulk_in", "bulk_out"
-  std::string direction;          // "active", "passive"
-  std::string local;              // "10.0.0.1:1023"
+  std::string type;       // "control", "bulk_in", "bulk_out"
+  std::string direction;  // "active", "passive"
+  std::string local;      // "10.0.0.1:1023"
   std::string remote;
   uint64_t sent_bytes = 0;
   uint64_t received_bytes = 0;
@@ -47,7 +47,7 @@ struct ConnectionInfo {
 
 struct NiInfo {
   Nid nid;
-  std::string interface;          // empty for 0@lo
+  std::string interface;  // empty for 0@lo
   bool up = true;
   MessageStats stats;
   int32_t health = 1000;
@@ -57,12 +57,12 @@ struct NiInfo {
   uint32_t ping_count = 0;
   int64_t next_ping_s = 0;
   NetTunables tunables;
-  std::optional<TcpTunables> tcp; // what is in force
-  int32_t tx_credits = 0;         // free now
-  int32_t tx_credits_min = 0;     // lowest ever
-  uint32_t waiting = 0;           // messages that wait for an NI credit
-  std::vector<CounterInfo> failures;   // seed 001's kinds
-  std::vector<CounterInfo> driver;     // the LND's own counters
+  std::optional<TcpTunables> tcp;     // what is in force
+  int32_t tx_credits = 0;             // free now
+  int32_t tx_credits_min = 0;         // lowest ever
+  uint32_t waiting = 0;               // messages that wait for an NI credit
+  std::vector<CounterInfo> failures;  // seed 001's kinds
+  std::vector<CounterInfo> driver;    // the LND's own counters
 };
 
 struct NetInfo {
@@ -72,7 +72,7 @@ struct NetInfo {
 
 struct PeerNiInfo {
   Nid nid;
-  std::optional<bool> up;         // nothing prints NA
+  std::optional<bool> up;  // nothing prints NA
   int32_t max_ni_tx_credits = 0;
   int32_t available_tx_credits = 0;
   int32_t min_tx_credits = 0;
@@ -80,7 +80,7 @@ struct PeerNiInfo {
   int32_t available_rtr_credits = 0;
   int32_t min_rtr_credits = 0;
   uint32_t refcount = 1;
-  uint32_t waiting = 0;           // messages that wait for a peer credit
+  uint32_t waiting = 0;  // messages that wait for a peer credit
   MessageStats stats;
   int32_t health = 1000;
   uint64_t dropped = 0, timeouts = 0, errors = 0, network_timeouts = 0;
@@ -93,7 +93,7 @@ struct PeerNiInfo {
 struct PeerInfo {
   Nid primary_nid;
   bool multi_rail = false;
-  uint32_t state = 0;             // bit mask of spec lnet-core 5.3
+  uint32_t state = 0;  // bit mask of spec lnet-core 5.3
   std::vector<PeerNiInfo> nis;
 };
 
@@ -101,9 +101,10 @@ struct PeerInfo {
 struct Statistics {
   uint64_t msgs_alloc = 0, msgs_max = 0, rst_alloc = 0, errors = 0;
   uint64_t send_count = 0, resend_count = 0, response_timeout_count = 0;
-  uint64_t local_interrupt_count = 0, local_dropped_count = 0, local_aborted_count = 0, local_no_route_count = 0,
-           local_timeout_count = 0, local_error_count = 0, remote_dropped_count = 0, remote_error_count = 0,
-           remote_timeout_count = 0, network_timeout_count = 0;
+  uint64_t local_interrupt_count = 0, local_dropped_count = 0, local_aborted_count = 0,
+           local_no_route_count = 0, local_timeout_count = 0, local_error_count = 0,
+           remote_dropped_count = 0, remote_error_count = 0, remote_timeout_count = 0,
+           network_timeout_count = 0;
   uint64_t failed_resends = 0, successful_resends = 0;
   uint64_t recv_count = 0, route_count = 0, drop_count = 0;
   uint64_t send_length = 0, recv_length = 0, route_length = 0, drop_length = 0;
@@ -115,7 +116,7 @@ struct PingResult {
   bool multi_rail = false;
   bool routing = false;
   uint32_t features = 0;
-  std::vector<Nid> nids;           // without 0@lo
+  std::vector<Nid> nids;  // without 0@lo
   int64_t rtt_ns = 0;
 };
 

@@ -15,6 +15,8 @@ using Result = tl::expected<T, Status>;
 using Failure = tl::unexpected<Status>;
 
 // REQUIRES: code > 0, a Linux errno.
-inline Failure fail(int code, std::string text) { return Failure(Status(code, std::move(text))); }
+inline Failure fail(int code, std::string text) {
+  return Failure(Status(code, std::move(text)));
+}
 
 }  // namespace ulnet

@@ -1,6 +1,7 @@
 // Status: how an operation ended, as a value.
 //
-// Source: LNet reports negative Linux errno numbers (spec lnet-core 12.6); no errno value travels on the wire.
+// Source: LNet reports negative Linux errno numbers (spec lnet-core 12.6); no errno value travels
+// on the wire.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@
 namespace ulnet {
 
 // An errno with a sentence for a person. Zero means success, and then the text is empty.
-// Units:  `code()` is a positive Linux errno (ETIMEDOUT), or 0. Events carry the negated form, as LNet does.
-// Thread: a value; copies are independent.
+// Units:  `code()` is a positive Linux errno (ETIMEDOUT), or 0. Events carry the negated form, as
+// LNet does. Thread: a value; copies are independent.
 class [[nodiscard]] Status {
  public:
   Status() = default;
