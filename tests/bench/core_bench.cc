@@ -32,8 +32,10 @@ void put_and_ack(benchmark::State& state) {
     from.take_actions(actions);
     for (const core::Action& action : actions) {
       const SendAction& send = std::get<SendAction>(action);
-      const MessageVerdict verdict = to.handle_message(world.now, {1, send.header.source_nid, send.header, 0});
-      if (verdict.kind == MessageVerdict::Kind::kReceive) to.handle_receive_done(world.now, verdict.id, {});
+      const MessageVerdict verdict =
+          to.handle_message(world.now, {1, send.header.source_nid, send.header, 0});
+      if (verdict.kind == MessageVerdict::Kind::kReceive)
+        to.handle_receive_done(world.now, verdict.id, {});
       from.handle_send_done(world.now, send.id, {});
     }
   };
