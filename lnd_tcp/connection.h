@@ -175,7 +175,6 @@ class Connection {
   bool verify_ = false;
   uint32_t crc_ = kChecksumSeed;
   bool ack_due_ = false;
-  bool dropped_ = false;
 
   CloseReason close_reason_ = CloseReason::kNone;
   bool close_reported_ = true;

@@ -82,9 +82,10 @@ Status verify(PerfClient& client, const Options& options) {
                     {.kind = Load::Kind::kGet, .portal = kSourcePortal, .verify = true});
 }
 
-Status print_figure(std::string_view name, const Result<double>& figure, std::string_view unit) {
+Status print_figure(std::string_view name, const Result<double>& figure, int decimals,
+                    std::string_view unit) {
   if (!figure) return figure.error();
-  fmt::print("{} {:.1f} {}\n", name, *figure, unit);
+  fmt::print("{} {:.{}f} {}\n", name, *figure, decimals, unit);
   return Status::ok();
 }
 
@@ -94,8 +95,8 @@ Status run_mode(std::string_view mode, PerfClient& client, const Options& option
     return move_bytes(client, options, mode, {.kind = Load::Kind::kGet, .portal = kSourcePortal});
   if (mode == "verify") return verify(client, options);
   const uint32_t bytes = options.size_or(kRttBytes);
-  if (mode == "rtt") return print_figure(mode, measure_rtt_us(client, bytes), "us");
-  return print_figure(mode, measure_rate(client, bytes, kRateInFlight), "msg/s");
+  if (mode == "rtt") return print_figure(mode, measure_rtt_us(client, bytes), 1, "us");
+  return print_figure(mode, measure_rate(client, bytes, kRateInFlight), 0, "msg/s");
 }
 
 int run_client(std::string_view mode, const Options& options) {

@@ -25,7 +25,7 @@ check_symbols() {
   symbols=$(nm -DC --defined-only "$(find "$PREFIX" -name libulnet.so.0)")
   grep -q 'ulnet::Endpoint::start(' <<<"$symbols" || fail "Endpoint::start is not visible"
   ! grep -E ' [TDBVWu] ' <<<"$symbols" | grep -vE 'ulnet::|ULNET_0$' || fail "foreign symbols are visible"
-  ! grep -E 'ulnet::(core|tcp|Engine|TcpLnd|Loop|Endpoint::Impl)' <<<"$symbols" || fail "inner symbols are visible"
+  ! grep -E 'ulnet::(core|tcp|Engine|TcpLnd|Loop|Endpoint::Impl)(::|$)' <<<"$symbols" || fail "inner symbols are visible"
 }
 
 build_by_cmake() {

@@ -4,7 +4,7 @@
 includes  who may include what: layers point downwards, and each third-party library has its one place
 format    clang-format would change nothing (exit status 77, "skipped", when it is not installed)
 words     nothing in the tree names the machine it was written on or the tools it was written with
-sizes     files stay below 800 lines, functions below 70; the longest are shown, only far outliers fail
+sizes     files stay below 1 MiB and 800 lines, functions below 70; the longest are shown, only far outliers fail
 
 Each finding is one line, "FILE:LINE: what is wrong"; any finding gives exit status 1.
 """
@@ -74,6 +74,7 @@ FORBIDDEN_WORDS = re.compile(
     ]),
     re.IGNORECASE)
 
+FILE_BYTES_MAX = 1 << 20
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 FUNCTION_LINES_FAIL = 100
@@ -198,6 +199,10 @@ def functions_of(lines):
 
 def check_sizes(root):
     findings = []
+    for path in tree_files(root):
+        size = os.path.getsize(os.path.join(root, path))
+        if size > FILE_BYTES_MAX:
+            findings.append(f"{path}:1: {size} bytes: a dump or a build product?")
     for path in cxx_files(root):
         lines = lines_of(root, path)
         if len(lines) > FILE_LINES_MAX:

@@ -69,6 +69,7 @@ class CheckTree(unittest.TestCase):
         self.expect_clean("sizes", "a.cc", "void f() {\n" + body * 60 + "}\n")
         self.expect_finding("sizes", "a.cc", "void f() {\n" + body * 120 + "}\n", "a.cc:1: 122 lines in one function")
         self.expect_finding("sizes", "a.cc", "// line\n" * 801, "a.cc:1: 801 lines")
+        self.expect_finding("sizes", "core", "x" * (2 << 20), "core:1: 2097152 bytes")
 
     def test_format(self):
         status, output = run_check("format", {"a.cc": "int  a ;\n", ".clang-format": "BasedOnStyle: Google\n"})
