@@ -211,27 +211,31 @@ TEST(Loader, AnyValidYamlGivesTheSame) {
       "%YAML 1.2\n---\n" + plain + "...\n",
       "---\n" + plain,
       "# first\n" + plain + "# last",
-      "net:\n- net type: tcp\n  local NI(s):\n  - interfaces:\n      0: eth0\n    tunables:\n      credits: 64\n"
+      "net:\n- net type: tcp\n  local NI(s):\n  - interfaces:\n      0: eth0\n    tunables:\n      "
+      "credits: 64\n"
       "global:\n  discovery: False\n  drop_asym_route: TRUE\n",
-      "\"net\":\n- 'net type': \"tcp\"\n  \"local NI(s)\":\n  - interfaces:\n      \"0\": 'eth0'\n    tunables:\n"
+      "\"net\":\n- 'net type': \"tcp\"\n  \"local NI(s)\":\n  - interfaces:\n      \"0\": 'eth0'\n "
+      "   tunables:\n"
       "      credits: '64'\nglobal:\n  discovery: \"no\"\n  drop_asym_route: Yes\n",
-      R"y({"net": [{"net type": "tcp", "local NI(s)": [{"interfaces": {"0": "eth0"}, "tunables": {"credits": 64}}]}],
-           "global": {"discovery": false, "drop_asym_route": true}})y",
+      "{\"net\": [{\"net type\": \"tcp\", \"local NI(s)\": [{\"interfaces\": {\"0\": \"eth0\"},\n"
+      " \"tunables\": {\"credits\": 64}}]}], \"global\": {\"discovery\": false, "
+      "\"drop_asym_route\": true}}",
       "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}, tunables: {credits: 64}}]}]\n"
       "global: {discovery: off, drop_asym_route: on}\n",
-      "global: &g {discovery: n}\nnet:\n- net type: tcp\n  local NI(s):\n  - interfaces: {0: eth0}\n"
+      "global: &g {discovery: n}\nnet:\n- net type: tcp\n  local NI(s):\n  - interfaces: {0: "
+      "eth0}\n"
       "    tunables: {credits: 64}\nnuma: {range: 0}\n",
-};
-for (const std::string& dress : dresses) {
-  const Loaded loaded = load(dress);
-  EXPECT_THAT(loaded.errors, IsEmpty()) << dress;
-  EXPECT_THAT(loaded.warnings, IsEmpty()) << dress;
-  ASSERT_EQ(loaded.settings.nis.size(), 1u) << dress;
-  EXPECT_EQ(loaded.settings.nis[0].net.to_string(), "tcp") << dress;
-  EXPECT_EQ(loaded.settings.nis[0].interface, "eth0") << dress;
-  EXPECT_EQ(loaded.settings.nis[0].tunables.credits, 64) << dress;
-  EXPECT_FALSE(loaded.settings.global.discovery) << dress;
-}
+  };
+  for (const std::string& dress : dresses) {
+    const Loaded loaded = load(dress);
+    EXPECT_THAT(loaded.errors, IsEmpty()) << dress;
+    EXPECT_THAT(loaded.warnings, IsEmpty()) << dress;
+    ASSERT_EQ(loaded.settings.nis.size(), 1u) << dress;
+    EXPECT_EQ(loaded.settings.nis[0].net.to_string(), "tcp") << dress;
+    EXPECT_EQ(loaded.settings.nis[0].interface, "eth0") << dress;
+    EXPECT_EQ(loaded.settings.nis[0].tunables.credits, 64) << dress;
+    EXPECT_FALSE(loaded.settings.global.discovery) << dress;
+  }
 }
 
 TEST(Loader, AnchorsAliasesAndMergeKeys) {
