@@ -69,14 +69,14 @@ class Daemon:
         with open(self.config, "w", encoding="utf-8") as file:
             file.write(text)
 
-    def spawn(self, *options):
+    def spawn(self, *options, before=(), uid=NOBODY):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [ULNETD, "--config", self.config, *options],
-                stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": self.notify_path}, **as_user(NOBODY))
+                [*before, ULNETD, "--config", self.config, *options],
+                stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": self.notify_path}, **as_user(uid))
 
-    def start(self):
-        self.spawn()
+    def start(self, **how):
+        self.spawn(**how)
         try:
             return self.notify.recv(4096).decode()
         except socket.timeout:
@@ -241,6 +241,35 @@ net:
         self.assertEqual(ctl(a, "net", "show").returncode, 234)
         a.start()
         self.assertEqual(ctl(a, "net", "show").returncode, 0)
+
+    # SL-2
+    def test_devices_that_would_answer_for_each_other_are_reported(self):
+        if os.geteuid() != 0 or subprocess.run(["unshare", "-n", "true"], check=False).returncode != 0:
+            self.skipTest("needs root and network namespaces")
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.write_config("net: [{net type: tcp, local NI(s): [{interfaces: {0: v0, 1: v1}}]}]\n"
+                       f"ulnet: {{accept_port: {self.port}, socket: {a.socket}}}\n")
+        topology = """
+            for i in 0 1; do
+              ip link add dev v$i type veth peer name p$i && ip addr add 10.9.9.$((i + 1))/24 dev v$i &&
+                ip link set p$i up && ip link set v$i up && echo 0 > /proc/sys/net/ipv4/conf/v$i/arp_ignore || exit 77
+            done
+            echo 0 > /proc/sys/net/ipv4/conf/all/arp_ignore
+            exec "$@"
+            """
+        a.start(before=("unshare", "-n", "sh", "-c", topology, "sh"), uid=0)
+        self.assertIn("devices v0, v1 are on one subnet, 10.9.9.0/24", a.log_text())
+        self.assertIn("sysctl -w net.ipv4.conf.v0.arp_ignore=1\n", a.log_text())
+        self.assertIn("sysctl -w net.ipv4.conf.v1.arp_ignore=1\n", a.log_text())
+
+    def test_warnings_of_the_configuration_are_logged(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.write_config(f"globl: 1\nulnet: {{accept_port: {self.port}, socket: {a.socket}}}\n")
+        self.assertIn("0@lo only", a.start())
+        self.assertIn(f"{a.config}:1:1: unknown key 'globl' in the file is ignored; did you mean 'global'?\n",
+                      a.log_text())
+        self.assertIn("no net is configured: the node has no address but 0@lo and reaches nobody\n", a.log_text())
+        self.assertEqual(ctl(a, "ping", "0@lo").returncode, 0)
 
     def test_exit_statuses_before_the_start(self):
         a = self.daemon("a", "127.0.0.2@tcp")
