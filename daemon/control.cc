@@ -23,6 +23,19 @@ Result<Json> parse_object(std::string_view line, std::string_view what) {
   return json;
 }
 
+// The `error` of a reply; ok if it has none that can be read.
+Status parse_error(const Json& reply) {
+  const auto error = reply.find("error");
+  if (error == reply.end() || !error->is_object()) return Status::ok();
+  const auto code = error->find("errno");
+  const auto text = error->find("text");
+  if (code == error->end() || !code->is_number_integer() || text == error->end() ||
+      !text->is_string()) {
+    return Status::ok();
+  }
+  return code->get<int>() > 0 ? Status(code->get<int>(), text->get<std::string>()) : Status::ok();
+}
+
 }  // namespace
 
 Result<Request> parse_request(std::string_view line) {
@@ -49,21 +62,19 @@ Result<Request> parse_request(std::string_view line) {
 }
 
 Result<NumberedReply> parse_reply(std::string_view line) {
-  Result<Json> json = parse_object(line, "reply");
+  const Result<Json> json = parse_object(line, "reply");
   if (!json) return Failure(json.error());
-  const uint64_t id = (*json)["id"].get<uint64_t>();
-  const auto result = json->find("result");
-  if (result != json->end()) return NumberedReply{id, Json(*result)};
-  const auto error = json->find("error");
-  if (error == json->end() || !error->is_object())
-    return fail(EBADMSG, "the reply has neither 'result' nor 'error'");
-  const auto code = error->find("errno");
-  const auto text = error->find("text");
-  if (code == error->end() || !code->is_number_integer() || code->get<int>() <= 0 ||
-      text == error->end() || !text->is_string()) {
-    return fail(EBADMSG, "the reply's 'error' has no 'errno' or no 'text'");
+  NumberedReply numbered;
+  numbered.id = (*json)["id"].get<uint64_t>();
+  if (const auto result = json->find("result"); result != json->end()) {
+    numbered.reply = *result;
+    return numbered;
   }
-  return NumberedReply{id, fail(code->get<int>(), text->get<std::string>())};
+  const Status error = parse_error(*json);
+  if (error.is_ok())
+    return fail(EBADMSG, "the reply has neither a 'result' nor an 'error' with 'errno' and 'text'");
+  numbered.reply = Failure(error);
+  return numbered;
 }
 
 std::string format_request(const Request& request) {

@@ -179,6 +179,7 @@ class ControlServer::Impl::Client {
     if (error != 0 || (client.close_when_written_ && client.unwritten_ == 0)) return client.close();
     client.take_requests();
     client.resume();
+    client.watching_.reset();  // it reads: its time begins anew
     client.watch();
   }
   static void handle_timeout(uv_timer_t* timer) noexcept { self(timer).close(); }
@@ -192,8 +193,8 @@ class ControlServer::Impl::Client {
   }
 
   void resume() {
-    if (may_read() && !std::exchange(reading_, true))
-      uv_read_start(stream(), handle_alloc, handle_read);
+    if (!may_read() || std::exchange(reading_, true)) return;
+    uv_read_start(stream(), handle_alloc, handle_read);
   }
 
   // Runs the whole requests of the input, as far as the limits allow.

@@ -165,40 +165,42 @@ int serve(const Settings& settings, const std::string& socket_path, Logger& logg
   return kExitOk;
 }
 
-// The settings, with every warning printed; nothing, with every error printed, if they are not to
-// be used.
-std::optional<Settings> load(const std::string& path) {
-  std::vector<std::string> warnings;
-  Result<Settings> settings = load_settings(path, &warnings);
-  for (const std::string& warning : warnings) fmt::print(stderr, "ulnetd: warning: {}\n", warning);
-  if (!settings) {
-    fmt::print(stderr, "{}\n", settings.error().text());
-    return std::nullopt;
+// The settings; nothing, with all that is wrong printed, if they are not to be used.
+std::optional<Settings> load(const std::string& path, std::vector<std::string>* warnings) {
+  Result<Settings> settings = load_settings(path, warnings);
+  if (settings && settings->node.threads == 0) {
+    settings = fail(
+        EINVAL,
+        fmt::format("{}: 'threads' 0 is for applications that drive the node themselves; ulnetd "
+                    "needs at least 1",
+                    path));
   }
-  if (settings->node.threads == 0) {
-    fmt::print(stderr,
-               "{}: 'threads' 0 is for applications that drive the node themselves; ulnetd needs "
-               "at least 1\n",
-               path);
-    return std::nullopt;
-  }
-  return *std::move(settings);
+  if (settings) return *std::move(settings);
+  for (const std::string& warning : *warnings) fmt::print(stderr, "warning: {}\n", warning);
+  fmt::print(stderr, "{}\n", settings.error().text());
+  return std::nullopt;
+}
+
+int check(const std::string& path, const Settings& settings,
+          const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) fmt::print(stderr, "warning: {}\n", warning);
+  fmt::print("{}: {} local NI{}, no error\n", path, settings.nis.size(),
+             settings.nis.size() == 1 ? "" : "s");
+  return kExitOk;
 }
 
 int run(int argc, char** argv) {
   Options options;
   if (const int status = parse_options(argc, argv, &options); status >= 0) return status;
-  const std::optional<Settings> settings = load(options.config);
+  std::vector<std::string> warnings;
+  const std::optional<Settings> settings = load(options.config, &warnings);
   if (!settings) return kExitConfig;
-  if (options.check) {
-    fmt::print("{}: {} local NI{}, no error\n", options.config, settings->nis.size(),
-               settings->nis.size() == 1 ? "" : "s");
-    return kExitOk;
-  }
+  if (options.check) return check(options.config, *settings, warnings);
   // Both words are checked already.
   const LogLevel level =
       *parse_log_level(options.log_level.empty() ? settings->node.log_level : options.log_level);
   const std::unique_ptr<Logger> logger = make_stderr_logger(level);
+  for (const std::string& warning : warnings) logger->warn("{}", warning);
   const std::string& configured = settings->node.socket;
   const std::string socket = !options.socket.empty() ? options.socket
                              : !configured.empty()   ? configured

@@ -217,8 +217,9 @@ TEST(Loader, AnyValidYamlGivesTheSame) {
       "\"net\":\n- 'net type': \"tcp\"\n  \"local NI(s)\":\n  - interfaces:\n      \"0\": 'eth0'\n "
       "   tunables:\n"
       "      credits: '64'\nglobal:\n  discovery: \"no\"\n  drop_asym_route: Yes\n",
-      R"y({"net": [{"net type": "tcp", "local NI(s)": [{"interfaces": {"0": "eth0"}, "tunables": {"credits": 64}}]}],
-           "global": {"discovery": false, "drop_asym_route": true}})y",
+      "{\"net\": [{\"net type\": \"tcp\", \"local NI(s)\": [{\"interfaces\": {\"0\": \"eth0\"},\n"
+      " \"tunables\": {\"credits\": 64}}]}], \"global\": {\"discovery\": false, "
+      "\"drop_asym_route\": true}}",
       "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}, tunables: {credits: 64}}]}]\n"
       "global: {discovery: off, drop_asym_route: on}\n",
       "global: &g {discovery: n}\nnet:\n- net type: tcp\n  local NI(s):\n  - interfaces: {0: "

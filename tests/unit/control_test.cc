@@ -409,6 +409,21 @@ TEST_F(ControlTest, AClientThatDoesNotReadIsClosedAndHoldsLittle) {
   EXPECT_TRUE(call("peer list"));
 }
 
+TEST_F(ControlTest, AClientThatReadsSlowlyIsServed) {
+  start({.write_timeout = milliseconds(1000)});
+  RawClient client(path_);
+  std::string requests;
+  for (int i = 0; i < 20000; ++i)
+    requests += "{\"id\":1,\"command\":\"net show\",\"args\":{\"level\":4}}\n";
+  size_t sent = 0;
+  const auto end = std::chrono::steady_clock::now() + milliseconds(2500);
+  while (std::chrono::steady_clock::now() < end) {  // replies are always waiting to be written
+    sent += client.send_what_fits(std::string_view(requests).substr(sent));
+    ASSERT_FALSE(client.line().empty());
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
 TEST_F(ControlTest, OneClientTooManyIsTold) {
   start({.clients_max = 3});
   std::vector<std::unique_ptr<RawClient>> clients;
