@@ -59,6 +59,7 @@ struct TcpLnd::Impl {
   void scan(LoopContext& context);
   Result<NiIdentity> identify(NiId id, const NiSettings& settings);
   Status listen(Ni& ni);
+  void open_acceptors();
   void unlisten(const Ni& ni);
   void end_connections(Ni* only, Duration grace);
   bool wait_step();
@@ -169,10 +170,8 @@ Status TcpLnd::Impl::listen(Ni& ni) {
   }
   auto fd = listen_on(ni.nid(), driver.acceptor.port, driver.acceptor.backlog, ni.tunables());
   if (!fd) return fd.error();
-  first().loop.run_sync([&] {
-    acceptors.push_back(std::make_unique<Acceptor>(driver, ni, std::move(*fd)));
-    if (opened) acceptors.back()->open();
-  });
+  first().loop.run_sync(
+      [&] { acceptors.push_back(std::make_unique<Acceptor>(driver, ni, std::move(*fd))); });
   return Status::ok();
 }
 
@@ -204,6 +203,8 @@ Result<NiStarted> TcpLnd::start_ni(NiId id, const NiSettings& settings) {
   const Status listening = impl_->listen(ni);
   if (!listening.is_ok()) return Failure(listening);
   impl_->driver.add_ni(std::move(owned));
+  // Known before the first connect request can name it.
+  if (impl_->opened) impl_->open_acceptors();
   const NiIdentity& what = ni.identity();
   return NiStarted{what.nid, what.interface, what.conns_per_peer, what.lnd_timeout};
 }
@@ -211,8 +212,12 @@ Result<NiStarted> TcpLnd::start_ni(NiId id, const NiSettings& settings) {
 void TcpLnd::open() {
   const std::lock_guard lock(impl_->control_mutex);
   impl_->opened = true;
-  impl_->first().loop.run_sync([this] {
-    for (const auto& acceptor : impl_->acceptors) acceptor->open();
+  impl_->open_acceptors();
+}
+
+void TcpLnd::Impl::open_acceptors() {
+  first().loop.run_sync([this] {
+    for (const auto& acceptor : acceptors) acceptor->open();
   });
 }
 
