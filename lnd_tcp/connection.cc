@@ -33,7 +33,7 @@ CloseReason hello_reason(WireError error) {
     case WireError::kBadIpList:
       return CloseReason::kHelloIpList;
     default:
-      return CloseReason::kHelloMagic;
+      return CloseReason::kHelloBadMagic;
   }
 }
 

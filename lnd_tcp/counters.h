@@ -23,7 +23,7 @@ enum class CloseReason : uint8_t {
   kRequestNid,         // malformed NID in the request
   kRequestUnknownNid,  // no NI of ours
   // Set-up: HELLO.
-  kHelloMagic,
+  kHelloBadMagic,
   kHelloVersion,
   kHelloNid,  // malformed, wildcard, of another net, or one that does not fit the address family
   kHelloIpList,
