@@ -52,6 +52,7 @@ enum class CloseReason : uint8_t {
   kConnectFailed,
   kSibling,       // another connection of the peer failed
   kClosedByNode,  // close_peer
+  kAddressGone,   // the NI lost its address
   kShutdown,
   kCount,
 };
@@ -64,6 +65,7 @@ constexpr bool is_failure(CloseReason reason) {
     case CloseReason::kEndOfStream:
     case CloseReason::kStaleRefused:
     case CloseReason::kClosedByNode:
+    case CloseReason::kAddressGone:
     case CloseReason::kShutdown:
       return false;
     default:

@@ -377,6 +377,11 @@ void Ni::close_peer(const Nid& nid, Effects* effects) {
   });
 }
 
+void Ni::close_all_peers(CloseReason reason, Effects* effects) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, peer] : peers_) close_all(*peer, reason, effects);
+}
+
 std::vector<std::shared_ptr<IoConnection>> Ni::connections(const Nid& nid) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<IoConnection>> all;

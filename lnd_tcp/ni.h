@@ -144,6 +144,7 @@ class Ni {
   void stop(Effects* effects);
   // Closes all connections to `nid`, whatever the pid.
   void close_peer(const Nid& nid, Effects* effects);
+  void close_all_peers(CloseReason reason, Effects* effects);
   std::vector<std::shared_ptr<IoConnection>> connections(const Nid& nid) const;
   bool running() const;
 

@@ -13,6 +13,7 @@
 #include "lnd_tcp/driver.h"
 #include "lnd_tcp/interfaces.h"
 #include "lnd_tcp/io_connection.h"
+#include "lnd_tcp/link_watch.h"
 #include "lnd_tcp/sockets.h"
 #include "lnet/base/assert.h"
 
@@ -41,7 +42,8 @@ struct TcpLnd::Impl {
 
   Driver driver;
 
-  std::mutex control_mutex;  // one start or stop at a time
+  std::mutex control_mutex;               // one start or stop at a time
+  std::unique_ptr<LinkWatch> link_watch;  // on the first loop
   std::vector<std::unique_ptr<Acceptor>>
       acceptors;                   // guarded by control_mutex; touched on the first loop
   uint64_t last_incarnation = 0;   // guarded by control_mutex
@@ -74,10 +76,13 @@ TcpLnd::TcpLnd(LndHost& host, std::vector<Loop*> loops, const AcceptorSettings& 
     : impl_(std::make_unique<Impl>(host, loops, acceptor, global, logger)) {
   ULNET_ASSERT(!loops.empty(), "the driver needs a loop");
   impl_->start_scans();
+  impl_->first().loop.run_sync(
+      [this] { impl_->link_watch = std::make_unique<LinkWatch>(impl_->driver); });
 }
 
 TcpLnd::~TcpLnd() {
   stop(Duration{});
+  impl_->first().loop.run_sync([this] { impl_->link_watch.reset(); });
   for (auto& context : impl_->driver.contexts) {
     context->loop.run_sync([&] { context->scan_timer.reset(); });
     impl_->settle_loop(*context);

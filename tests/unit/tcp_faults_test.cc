@@ -1,14 +1,19 @@
 // What goes wrong on the wire and around it: flipped bits, peers that stop reading or answering,
 // missing rights.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
 
 #include "lnd_tcp/sockets.h"
@@ -327,6 +332,61 @@ TEST(TcpFaults, SilentPeerGetsAKeepalive) {
     EXPECT_EQ(a.counter("keepalives_sent"), 1u);
     for (auto& reader : readers) reader.join();
   }
+}
+
+// ---------------------------------------------------------------- links (SL-10)
+
+// Sets or clears an address, as alias `name`, in the calling thread's network namespace.
+bool set_address(const char* name, const char* address) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = {};
+  std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
+  if (address == nullptr) {
+    request.ifr_flags = 0;
+    return ::ioctl(fd.get(), SIOCSIFFLAGS, &request) == 0;
+  }
+  auto* in = reinterpret_cast<sockaddr_in*>(&request.ifr_addr);
+  in->sin_family = AF_INET;
+  ::inet_pton(AF_INET, address, &in->sin_addr);
+  if (::ioctl(fd.get(), SIOCSIFADDR, &request) != 0) return false;
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  return ::ioctl(fd.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+TEST(TcpFaults, LostAddressIsToldAndComesBack) {
+  const uint16_t port = free_port();
+  std::string skipped;
+  std::thread in_namespace([&] {
+    if (::unshare(CLONE_NEWNET) != 0 || !set_address("lo", "127.0.0.1") ||
+        !set_address("lo:1", "10.99.0.1")) {
+      skipped = "no network namespace: " + errno_text(errno);
+      return;
+    }
+    TcpNode a(options("10.99.0.1@tcp", port));
+    TcpNode b(options("127.0.0.3@tcp", port));
+    ASSERT_TRUE(a.started) << a.started.error().to_string();
+    EXPECT_EQ(a.started->interface, "lo:1");
+    a.put(b.nid(), 1);
+    a.flush();
+    ASSERT_TRUE(eventually([&] { return b.host.received_count() == 1; }));
+    ASSERT_TRUE(set_address("lo:1", nullptr));
+    EXPECT_TRUE(eventually([&] { return a.host.is_fatal(1); }));
+    EXPECT_TRUE(eventually([&] { return a.lnd->connections(1, b.nid()).empty(); }));
+    EXPECT_GE(a.counter("closed_address_gone"), 1u);
+    EXPECT_FALSE(b.host.is_fatal(1));
+    ASSERT_TRUE(set_address("lo:1", "10.99.0.1"));
+    EXPECT_TRUE(eventually([&] { return !a.host.is_fatal(1); }));
+    b.host.take_received();
+    // The end of the old connections had no address to leave from: b finds out by sending.
+    EXPECT_TRUE(eventually([&] {
+      b.put(a.nid(), 2);
+      b.flush();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return a.host.received_count() > 0;
+    })) << "its listener serves again";
+  });
+  in_namespace.join();
+  if (!skipped.empty()) GTEST_SKIP() << skipped;
 }
 
 // ---------------------------------------------------------------- rights (SL-4)
