@@ -33,7 +33,7 @@ CloseReason hello_reason(WireError error) {
     case WireError::kBadIpList:
       return CloseReason::kHelloIpList;
     default:
-      return CloseReason::kHelloMagic;
+      return CloseReason::kHelloBadMagic;
   }
 }
 
@@ -60,7 +60,7 @@ void Connection::grow(size_t capacity) {
 }
 
 bool Connection::mid_frame() const {
-  return (state_ == State::kHeader && available() > 0) ||
+  return (state_ == State::kHeader && (frame_seen_ || available() > 0)) ||
          (state_ > State::kHeader && state_ < State::kClosed);
 }
 
@@ -68,6 +68,7 @@ bool Connection::mid_frame() const {
 
 size_t Connection::window(std::span<iovec> out) {
   window_staging_bytes_ = 0;
+  if (limit_ > capacity_) grow(limit_);
   size_t pieces = 0;
   switch (state_) {
     case State::kRequestJudged:
@@ -112,15 +113,14 @@ size_t Connection::window(std::span<iovec> out) {
     default:
       break;
   }
-  if (limit_ > capacity_) grow(limit_);
   if (begin_ > 0) {
     std::memmove(staging_.get(), staging_.get() + begin_, available());
     end_ -= begin_;
     begin_ = 0;
   }
-  // A header that has begun always fits: no frame or HELLO part is longer than kStagingMin.
-  const size_t room = std::max(limit_, kStagingMin) - std::min(end_, limit_);
-  window_staging_bytes_ = std::min(room, capacity_ - end_);
+  // A header that has begun is far shorter than kStagingMin, so there is always room.
+  ULNET_ASSERT(end_ < limit_, "window() before poll() has yielded kNone");
+  window_staging_bytes_ = limit_ - end_;
   out[pieces++] = {staging_.get() + end_, window_staging_bytes_};
   return pieces;
 }
@@ -139,7 +139,7 @@ void Connection::handle_bytes(size_t n) {
   ULNET_ASSERT(n <= window_staging_bytes_, "more bytes than the window had");
   end_ += n;
   // A full window of small frames: more of them are likely behind it.
-  if (n == window_staging_bytes_ && small_since_full_ && n > 0) {
+  if (state_ == State::kHeader && n == window_staging_bytes_ && small_since_full_) {
     limit_ = std::min(limit_ * 2, kStagingMax);
   }
   small_since_full_ = true;

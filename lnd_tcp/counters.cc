@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, static_cast<size_t>(CloseReason::kCount)>
     "connect_failed",
     "sibling_failed",
     "closed_by_node",
+    "address_gone",
     "shutdown"};
 static_assert(kReasonNames.back() == "shutdown");
 

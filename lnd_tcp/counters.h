@@ -23,7 +23,7 @@ enum class CloseReason : uint8_t {
   kRequestNid,         // malformed NID in the request
   kRequestUnknownNid,  // no NI of ours
   // Set-up: HELLO.
-  kHelloMagic,
+  kHelloBadMagic,
   kHelloVersion,
   kHelloNid,  // malformed, wildcard, of another net, or one that does not fit the address family
   kHelloIpList,
@@ -52,6 +52,7 @@ enum class CloseReason : uint8_t {
   kConnectFailed,
   kSibling,       // another connection of the peer failed
   kClosedByNode,  // close_peer
+  kAddressGone,   // the NI lost its address
   kShutdown,
   kCount,
 };
@@ -64,6 +65,7 @@ constexpr bool is_failure(CloseReason reason) {
     case CloseReason::kEndOfStream:
     case CloseReason::kStaleRefused:
     case CloseReason::kClosedByNode:
+    case CloseReason::kAddressGone:
     case CloseReason::kShutdown:
       return false;
     default:

@@ -363,7 +363,8 @@ Completion IoConnection::end_of_frames(CloseReason reason, int error) const {
     return failure(EIO, HealthStatus::kRemoteTimeout);
   const FailureKind kind = reason == CloseReason::kTransmitTimeout
                                ? FailureKind::kLocalNiSendTimeout
-                               : FailureKind::kNone;
+                           : reason == CloseReason::kAddressGone ? FailureKind::kLocalNiDown
+                                                                 : FailureKind::kNone;
   return failure(EIO, HealthStatus::kLocalError, kind);
 }
 

@@ -157,7 +157,7 @@ void Ni::continue_job(const Nid& nid, Time now, Effects* effects) {
 void Ni::start_dial(PeerLink& peer, Effects* effects) {
   const ConnType type = peer.logic.begin_dial();
   counters_.add(Counter::kConnects);
-  effects->dials.push_back({peers_.at({peer.nid(), peer.logic.settings().pid}), type});
+  effects->dials.push_back({peer.shared_from_this(), type});
 }
 
 void Ni::fail_waiting(PeerLink& peer, const Completion& completion, Effects* effects) {
@@ -173,7 +173,7 @@ void Ni::attach(PeerLink& peer, const std::shared_ptr<IoConnection>& connection,
                 bool active, Effects* effects) {
   peer.logic.add(connection->id(), type, active);
   peer.connections.push_back(connection);
-  connection->set_peer(peers_.at({peer.nid(), peer.logic.settings().pid}), type);
+  connection->set_peer(peer.shared_from_this(), type);
   peer.logic.settle();
   while (!peer.waiting.empty()) {
     const SendAction& send = peer.waiting.front().action;
@@ -221,7 +221,10 @@ bool Ni::finish_dial(const std::shared_ptr<IoConnection>& connection, uint32_t v
                      Effects* effects) {
   const std::lock_guard lock(mutex_);
   PeerLink& peer = *connection->peer();
-  if (stopping_) return false;
+  if (stopping_ || peer.retired) {
+    peer.logic.cancel_job();
+    return false;
+  }
   using Result = PeerLogic::DialResult;
   if (refused) counters_.add(Counter::kRacesLost);
   if (peer.logic.is_stale(version, incarnation)) {
@@ -246,7 +249,7 @@ void Ni::fail_dial(PeerLink& peer, const Completion& completion, Time now, uint3
                    Effects* effects) {
   const std::lock_guard lock(mutex_);
   counters_.add(Counter::kConnectFailures);
-  if (stopping_) {
+  if (stopping_ || peer.retired) {
     peer.logic.cancel_job();
     return;
   }
@@ -360,13 +363,23 @@ void Ni::stop(Effects* effects) {
   for (auto& [key, peer] : peers_) fail_waiting(*peer, shutdown_completion(), effects);
 }
 
+// The peers are forgotten at once: a send that follows begins anew, whatever the old connections
+// still do.
 void Ni::close_peer(const Nid& nid, Effects* effects) {
   const std::lock_guard lock(mutex_);
-  for (auto& [key, peer] : peers_) {
-    if (key.nid != nid) continue;
-    fail_waiting(*peer, failure(ENETDOWN, HealthStatus::kRemoteDropped), effects);
-    close_all(*peer, CloseReason::kClosedByNode, effects);
-  }
+  std::erase_if(peers_, [&](const auto& entry) {
+    if (entry.first.nid != nid) return false;
+    PeerLink& peer = *entry.second;
+    peer.retired = true;
+    fail_waiting(peer, failure(ENETDOWN, HealthStatus::kRemoteDropped), effects);
+    close_all(peer, CloseReason::kClosedByNode, effects);
+    return true;
+  });
+}
+
+void Ni::close_all_peers(CloseReason reason, Effects* effects) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, peer] : peers_) close_all(*peer, reason, effects);
 }
 
 std::vector<std::shared_ptr<IoConnection>> Ni::connections(const Nid& nid) const {

@@ -58,11 +58,12 @@ struct WaitingSend {
 };
 
 // Guarded by Ni::mutex but where noted.
-struct PeerLink {
+struct PeerLink : std::enable_shared_from_this<PeerLink> {
   PeerLink(Ni& owner, const PeerSettings& settings) : ni(owner), logic(settings) {}
 
   Ni& ni;
   PeerLogic logic;
+  bool retired = false;  // closed by the node: what is still being dialled for it is not wanted
   std::vector<std::shared_ptr<IoConnection>> connections;
   std::deque<WaitingSend> waiting;
   Time last_keepalive = Time::min();
@@ -143,6 +144,7 @@ class Ni {
   void stop(Effects* effects);
   // Closes all connections to `nid`, whatever the pid.
   void close_peer(const Nid& nid, Effects* effects);
+  void close_all_peers(CloseReason reason, Effects* effects);
   std::vector<std::shared_ptr<IoConnection>> connections(const Nid& nid) const;
   bool running() const;
 

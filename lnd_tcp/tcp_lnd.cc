@@ -13,6 +13,7 @@
 #include "lnd_tcp/driver.h"
 #include "lnd_tcp/interfaces.h"
 #include "lnd_tcp/io_connection.h"
+#include "lnd_tcp/link_watch.h"
 #include "lnd_tcp/sockets.h"
 #include "lnet/base/assert.h"
 
@@ -41,7 +42,8 @@ struct TcpLnd::Impl {
 
   Driver driver;
 
-  std::mutex control_mutex;  // one start or stop at a time
+  std::mutex control_mutex;               // one start or stop at a time
+  std::unique_ptr<LinkWatch> link_watch;  // on the first loop
   std::vector<std::unique_ptr<Acceptor>>
       acceptors;                   // guarded by control_mutex; touched on the first loop
   uint64_t last_incarnation = 0;   // guarded by control_mutex
@@ -59,6 +61,7 @@ struct TcpLnd::Impl {
   void scan(LoopContext& context);
   Result<NiIdentity> identify(NiId id, const NiSettings& settings);
   Status listen(Ni& ni);
+  void open_acceptors();
   void unlisten(const Ni& ni);
   void end_connections(Ni* only, Duration grace);
   bool wait_step();
@@ -73,10 +76,13 @@ TcpLnd::TcpLnd(LndHost& host, std::vector<Loop*> loops, const AcceptorSettings& 
     : impl_(std::make_unique<Impl>(host, loops, acceptor, global, logger)) {
   ULNET_ASSERT(!loops.empty(), "the driver needs a loop");
   impl_->start_scans();
+  impl_->first().loop.run_sync(
+      [this] { impl_->link_watch = std::make_unique<LinkWatch>(impl_->driver); });
 }
 
 TcpLnd::~TcpLnd() {
   stop(Duration{});
+  impl_->first().loop.run_sync([this] { impl_->link_watch.reset(); });
   for (auto& context : impl_->driver.contexts) {
     context->loop.run_sync([&] { context->scan_timer.reset(); });
     impl_->settle_loop(*context);
@@ -169,10 +175,8 @@ Status TcpLnd::Impl::listen(Ni& ni) {
   }
   auto fd = listen_on(ni.nid(), driver.acceptor.port, driver.acceptor.backlog, ni.tunables());
   if (!fd) return fd.error();
-  first().loop.run_sync([&] {
-    acceptors.push_back(std::make_unique<Acceptor>(driver, ni, std::move(*fd)));
-    if (opened) acceptors.back()->open();
-  });
+  first().loop.run_sync(
+      [&] { acceptors.push_back(std::make_unique<Acceptor>(driver, ni, std::move(*fd))); });
   return Status::ok();
 }
 
@@ -204,6 +208,8 @@ Result<NiStarted> TcpLnd::start_ni(NiId id, const NiSettings& settings) {
   const Status listening = impl_->listen(ni);
   if (!listening.is_ok()) return Failure(listening);
   impl_->driver.add_ni(std::move(owned));
+  // Known before the first connect request can name it.
+  if (impl_->opened) impl_->open_acceptors();
   const NiIdentity& what = ni.identity();
   return NiStarted{what.nid, what.interface, what.conns_per_peer, what.lnd_timeout};
 }
@@ -211,8 +217,12 @@ Result<NiStarted> TcpLnd::start_ni(NiId id, const NiSettings& settings) {
 void TcpLnd::open() {
   const std::lock_guard lock(impl_->control_mutex);
   impl_->opened = true;
-  impl_->first().loop.run_sync([this] {
-    for (const auto& acceptor : impl_->acceptors) acceptor->open();
+  impl_->open_acceptors();
+}
+
+void TcpLnd::Impl::open_acceptors() {
+  first().loop.run_sync([this] {
+    for (const auto& acceptor : acceptors) acceptor->open();
   });
 }
 

@@ -89,6 +89,16 @@ void FakeLndHost::handle_peer_down(NiId ni, const Nid& peer, Time) {
   downs_.push_back({ni, peer});
 }
 
+void FakeLndHost::handle_ni_fatal(NiId ni, bool fatal, std::string_view) {
+  const std::lock_guard lock(mutex_);
+  fatal_[ni] = fatal;
+}
+
+bool FakeLndHost::is_fatal(NiId ni) {
+  const std::lock_guard lock(mutex_);
+  return fatal_[ni];
+}
+
 void FakeLndHost::drain_actions() {
   for (;;) {
     Received received;

@@ -44,7 +44,7 @@ class FakeLndHost final : public LndHost {
   void handle_receive_done(ReceiveId id, const Completion& completion) override;
   void handle_send_done(SendId id, const Completion& completion) override;
   void handle_peer_down(NiId ni, const Nid& peer, Time) override;
-  void handle_ni_fatal(NiId, bool, std::string_view) override {}
+  void handle_ni_fatal(NiId ni, bool fatal, std::string_view reason) override;
   void drain_actions() override;
   Time now() const override { return clock_now(); }
   uint64_t random_below(uint64_t bound) override;
@@ -57,6 +57,8 @@ class FakeLndHost final : public LndHost {
   std::vector<Received> take_received();
   std::map<SendId, Completion> take_completions();
   std::vector<Down> take_downs();
+  // The latest word on NI `ni`: fatal or not.
+  bool is_fatal(NiId ni);
   size_t double_completions();
   // Ids and cookies of messages that wait, in order.
   struct Waiting {
@@ -86,6 +88,7 @@ class FakeLndHost final : public LndHost {
   std::vector<Received> received_;
   std::deque<Received> fresh_;  // on_received has not seen them
   std::vector<Down> downs_;
+  std::map<NiId, bool> fatal_;
   ReceiveId last_receive_ = 0;
   size_t doubles_ = 0;
   bool draining_ = false;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -89,6 +90,11 @@ class TcpNode {
   };
   std::vector<std::unique_ptr<Memory>> memory_;
 };
+
+// True when the counts of the cases are wanted, not a small share of them.
+inline bool full_run() {
+  return std::getenv("ULNET_FULL") != nullptr;
+}
 
 // The byte at `i` of a payload with `seed`.
 inline uint8_t pattern(uint8_t seed, size_t i) {
