@@ -1,6 +1,7 @@
 #include "config/yaml.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -200,6 +201,10 @@ tl::expected<YamlPtr, YamlError> parse_yaml(std::string_view text) {
       return tl::unexpected(YamlError{second.root()->place, "a second document; a file holds one"});
     }
     return builder.root();
+  } catch (const YAML::DeepRecursion& exception) {
+    return tl::unexpected(
+        YamlError{place_of(exception.mark),
+                  fmt::format("lists and maps are nested more than {} deep", exception.depth())});
   } catch (const YAML::Exception& exception) {
     return tl::unexpected(
         YamlError{place_of(exception.mark), fmt::format("not valid YAML: {}", exception.msg)});

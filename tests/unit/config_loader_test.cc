@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -295,6 +295,22 @@ TEST(LoaderErrors, Syntax) {
       {"just words\n", {"f:1:1: the file must be a map of keys and values, not 'just words'"}},
       {"net: []\nnet: []\n", {"f:2:1: key 'net' is given twice in the file, first in line 1"}},
   });
+}
+
+TEST(LoaderErrors, NestingIsBounded) {
+  for (const char bracket : {'[', '{'}) {
+    EXPECT_THAT(load(std::string(1'000'000, bracket)).errors,
+                ElementsAre(HasSubstr("lists and maps are nested more than 500 deep")));
+  }
+  std::string dashes;
+  for (int i = 0; i < 2000; ++i) dashes += "- ";
+  EXPECT_THAT(load(dashes).errors, ElementsAre(HasSubstr("nested more than 500 deep")));
+}
+
+TEST(LoaderErrors, TabsIndentNothing) {
+  EXPECT_THAT(load("net:\n\t- net type: tcp\n").errors,
+              ElementsAre("f:2:2: not valid YAML: illegal block entry"));
+  EXPECT_EQ(load_with_net("global:\n  retry_count:\t1\t# one\n").settings.global.retry_count, 1);
 }
 
 // CF-13.
@@ -603,9 +619,9 @@ TEST(LoadSettings, LongFilesLoadQuickly) {
   text += "peer:\n";
   for (int i = 0; i < 5000; ++i)
     text += fmt::format("  - primary nid: 10.1.{}.{}@tcp\n", i >> 8, i & 255);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: other load does not count
   EXPECT_THAT(load(text).errors, IsEmpty());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC);
 }
 
 }  // namespace
