@@ -68,7 +68,6 @@ class Connection {
     };
     Kind kind = Kind::kNone;
     CloseReason reason = CloseReason::kNone;
-    bool dropped = false;
     ReceiveId id = 0;
     uint64_t cookie = 0;
     Completion completion;

@@ -277,8 +277,13 @@ void Ni::end_dial(PeerLink& peer, PeerLogic::DialResult result, const Completion
   }
 }
 
+// From here on none of them is chosen or counted, although each closes on its own loop a little
+// later: a send that comes between waits for a new connection instead of failing with an old one.
 void Ni::close_all(PeerLink& peer, CloseReason reason, Effects* effects) {
-  for (const auto& connection : peer.connections) effects->close.push_back({connection, reason});
+  for (const auto& connection : peer.connections) {
+    peer.logic.remove(connection->id());
+    effects->close.push_back({connection, reason});
+  }
 }
 
 void Ni::remove(IoConnection& connection, CloseReason reason, const Completion& completion,
@@ -348,6 +353,9 @@ void Ni::scan(Time now, Effects* effects) {
   for (auto it = peers_.begin(); it != peers_.end();) {
     PeerLink& peer = *it->second;
     expire(peer, now, effects);
+    // Without a message or a connection there is nothing left to dial for.
+    const bool pointless = peer.waiting.empty() && peer.connections.empty();
+    if (pointless && peer.logic.retry_at() != kNever) peer.logic.cancel_job();
     peer.logic.settle();
     if (peer.logic.retry_at() <= now && peer.logic.may_dial(now)) start_dial(peer, effects);
     keep_alive(peer, now, effects);

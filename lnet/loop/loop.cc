@@ -260,9 +260,11 @@ LoopTimer::~LoopTimer() {
 }
 
 void LoopTimer::set(Time when) {
-  const Duration left = std::max(when - clock_now(), Duration{});
-  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(left);
   uv_update_time(handle_->loop);
+  // libuv counts whole milliseconds of the same clock, rounded down: rounding the target up keeps
+  // the timer from being early.
+  const auto due = std::chrono::ceil<std::chrono::milliseconds>(when.time_since_epoch()).count();
+  const auto now = static_cast<int64_t>(uv_now(handle_->loop));
   uv_timer_start(
       handle_,
       [](uv_timer_t* handle) {
@@ -270,7 +272,7 @@ void LoopTimer::set(Time when) {
         static_cast<Loop*>(handle->data)->impl_->did_work = true;
         body->task();
       },
-      static_cast<uint64_t>(milliseconds.count()), 0);
+      static_cast<uint64_t>(std::max<int64_t>(due - now, 0)), 0);
 }
 
 void LoopTimer::cancel() {
