@@ -133,7 +133,7 @@ struct MessageVerdict {
                // receive-done follows
     kReceive,  // read the payload into `into` (the rest away), then call handle_receive_done(id)
     kWait,     // LNet has no memory yet: hold the payload, read nothing from this connection until
-            // Lnd::receive() names driver_cookie
+               // Lnd::receive() names driver_cookie
     kProtocolError,  // close this connection and its siblings; nothing is answered
   };
   Kind kind = Kind::kDone;
