@@ -228,8 +228,22 @@ void IoConnection::answer_and_linger(std::span<const uint8_t> answer, CloseReaso
 void IoConnection::prepare_socket(const Nid& peer) {
   set_connection_options(fd_.get(), ni_->tunables(), remote_.is_ipv6());
   const std::string& device = ni_->identity().device;
-  if (device != "lo" && context_.driver.find_running_ni(peer) == nullptr)
-    bind_to_device(fd_.get(), device);
+  Driver& driver = context_.driver;
+  if (device == "lo" || driver.find_running_ni(peer) != nullptr) return;
+  if (rx_.role() == Connection::Role::kPassive) {
+    // A bound socket hears its own device only. Where the peer's ARP cache names another NIC of
+    // this host, binding would cut the connection off; it lives, and answers by the routing table.
+    const std::string arrival = arrival_device(fd_.get());
+    if (!arrival.empty() && arrival != device) {
+      driver.limiter.log(
+          driver.host.now(), LogLevel::kWarn, "arrival " + peer.to_string(),
+          "peer_ni {}: connects to {} of {} through {}: its ARP cache names the other "
+          "NIC (see arp_ignore), so the connection is not bound to {}",
+          peer.to_string(), ni_->nid().to_string(), device, arrival, device);
+      return;
+    }
+  }
+  bind_to_device(fd_.get(), device);
 }
 
 // ---------------------------------------------------------------- log

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
@@ -222,6 +223,28 @@ void bind_to_device(int fd, const std::string& device) {
   // Without the right to it the routing table decides, as for any program.
   (void)::setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device.c_str(),
                      static_cast<socklen_t>(device.size() + 1));
+}
+
+std::string arrival_device(int fd) {
+  // What Linux keeps for IP_PKTOPTIONS of a stream: the device of the segment that made the socket.
+  if (!set_option(fd, IPPROTO_IP, IP_PKTINFO, 1)) return {};
+  alignas(cmsghdr) char buffer[256];
+  socklen_t length = sizeof buffer;
+  const bool told = ::getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, buffer, &length) == 0;
+  set_option(fd, IPPROTO_IP, IP_PKTINFO, 0);
+  if (!told) return {};
+  msghdr message{};
+  message.msg_control = buffer;
+  message.msg_controllen = length;
+  for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr;
+       each = CMSG_NXTHDR(&message, each)) {
+    if (each->cmsg_level != IPPROTO_IP || each->cmsg_type != IP_PKTINFO) continue;
+    in_pktinfo info;
+    std::memcpy(&info, CMSG_DATA(each), sizeof info);
+    char name[IF_NAMESIZE];
+    if (::if_indextoname(static_cast<unsigned>(info.ipi_ifindex), name) != nullptr) return name;
+  }
+  return {};
 }
 
 uint64_t unacknowledged_bytes(int fd) {

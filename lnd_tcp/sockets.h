@@ -66,6 +66,9 @@ Status check_congestion_control(const std::string& name, bool ipv6);
 // Options of an established connection (spec 5.3, 7.2).
 void set_connection_options(int fd, const TcpTunables& tunables, bool ipv6);
 void bind_to_device(int fd, const std::string& device);
+// The device by which an accepted IPv4 connection came; empty when the kernel does not tell, as for
+// IPv6.
+std::string arrival_device(int fd);
 
 // Bytes that the peer's TCP has not acknowledged; 0 when the socket is gone.
 uint64_t unacknowledged_bytes(int fd);

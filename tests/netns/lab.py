@@ -226,8 +226,9 @@ class Node:
 
 
 class Lab:
-    def __init__(self, bin_dir):
-        self._bin_dir = bin_dir
+    def __init__(self, bin_dir, arguments=()):
+        self.bin_dir = bin_dir
+        self.arguments = arguments
         self._prefix = f"ulnet-{os.getpid()}-"
         self._namespaces = []
         self._processes = []
@@ -250,7 +251,7 @@ class Lab:
         shutil.rmtree(self._folder)
 
     def program(self, name):
-        path = os.path.join(self._bin_dir, name)
+        path = os.path.join(self.bin_dir, name)
         check(os.access(path, os.X_OK), f"there is no program {path}")
         return path
 
@@ -322,20 +323,25 @@ def need_tool(tool, package):
         _skip(f"{tool} is not installed (Debian: {package})")
 
 
+def skipped_part(reason):
+    print(f"SKIPPED in part: {reason}")
+
+
 def run(*cases):
-    """Runs each case in a lab of its own. Usage of a test: `TEST.py BIN_DIR`."""
+    """Runs each case in a lab of its own. Usage of a test: `TEST.py [--only CASE] BIN_DIR [ARGUMENT...]`."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--only", action="append", help="run this case and no other")
     parser.add_argument("bin_dir", help="where ulnetd, ulnetctl, ulnet_perf and load_node are")
-    parser.add_argument("cases", nargs="*", help="only these cases")
+    parser.add_argument("arguments", nargs="*", help="what the test itself takes")
     arguments = parser.parse_args()
     _need_namespaces()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ctest's way to say: too late
     try:
         for case in cases:
-            if arguments.cases and case.__name__ not in arguments.cases:
+            if arguments.only and case.__name__ not in arguments.only:
                 continue
             begin = time.monotonic()
-            with Lab(arguments.bin_dir) as lab:
+            with Lab(arguments.bin_dir, arguments.arguments) as lab:
                 case(lab)
             print(f"ok: {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
     except Failure as failure:
