@@ -164,11 +164,11 @@ void Peers::read(Link& link) {
   if (count <= 0) {
     link.ended = true;
     link.reset = count < 0;
-    arrivals_.push_back({&link, std::nullopt});
+    arrivals_.push_back({.link = &link, .ended = true});
     return;
   }
   link.reader.add(std::span(buffer).first(static_cast<size_t>(count)));
-  while (auto piece = link.reader.next()) arrivals_.push_back({&link, std::move(piece)});
+  while (auto piece = link.reader.next()) arrivals_.push_back({&link, false, std::move(*piece)});
   if (!link.reader.failure().empty()) {
     failure_ = fmt::format("{} {} to {}: {}", link.own.address, link.own.port, link.remote.address,
                            link.reader.failure());

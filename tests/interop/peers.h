@@ -33,7 +33,8 @@ struct Link {
 
 struct Arrival {
   Link* link = nullptr;
-  std::optional<Piece> piece;  // nothing: our node has ended the connection
+  bool ended = false;  // our node has ended the connection; no piece
+  Piece piece;
 };
 
 class Peers {

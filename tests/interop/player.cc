@@ -95,6 +95,7 @@ void Player::plan_first_dial(size_t dial, std::set<size_t>& planned) {
     if (!step.ours || other.remote.address != connection.remote.address) continue;
     if (is_request(step)) {
       if (planned.insert(i).second) requests_[dial].push_back(i);
+      pings_.erase(dial);
       return;
     }
     if (step.kind == Step::Kind::kPiece && step.piece.kind == Piece::Kind::kRequest) {
@@ -317,13 +318,13 @@ void Player::handle_arrivals() {
 
 void Player::handle(const Arrival& arrival) {
   Link& link = *arrival.link;
-  if (!arrival.piece) return handle_end(link);
-  if (link.dialled && arrival.piece->kind == Piece::Kind::kRequest) {
-    openings_.emplace(&link, *arrival.piece);
-  } else if (link.dialled && arrival.piece->kind == Piece::Kind::kHello) {
-    handle_opening(link, *arrival.piece);
+  if (arrival.ended) return handle_end(link);
+  if (link.dialled && arrival.piece.kind == Piece::Kind::kRequest) {
+    openings_.emplace(&link, arrival.piece);
+  } else if (link.dialled && arrival.piece.kind == Piece::Kind::kHello) {
+    handle_opening(link, arrival.piece);
   } else {
-    handle_piece(link, *arrival.piece);
+    handle_piece(link, arrival.piece);
   }
 }
 
