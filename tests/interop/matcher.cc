@@ -92,15 +92,22 @@ Bytes Matcher::wanted_frame(const Step& step, const Piece& actual, Exceptions& u
     store_le64(&wanted[recorded.part_at()], ours.interface_cookie);
     store_le64(&wanted[recorded.part_at() + 8], ours.object_cookie);
   }
-  if (step.ping_reply) {
-    const size_t at = wanted.size() - recorded.payload().size() + kFeaturesAt;
-    const uint32_t features = load_le32(&wanted[at]);
-    if ((features & kPingDiscovery) != 0) {
-      store_le32(&wanted[at], features & ~uint32_t{kPingDiscovery});
-      ++used["discovery bit"];
-    }
-  }
+  if (step.ping_reply) adapt_features(&wanted[wanted.size() - recorded.payload().size()], used);
   return wanted;
+}
+
+// Until our node discovers and forwards, it does not claim to.
+void Matcher::adapt_features(uint8_t* ping_info, Exceptions& used) const {
+  uint32_t features = load_le32(ping_info + kFeaturesAt);
+  if ((features & kPingDiscovery) != 0) {
+    features &= ~uint32_t{kPingDiscovery};
+    ++used["discovery bit"];
+  }
+  if (router_ && (features & kPingRoutingDisabled) == 0) {
+    features |= kPingRoutingDisabled;
+    ++used["routing bit"];
+  }
+  store_le32(ping_info + kFeaturesAt, features);
 }
 
 void Matcher::learn(const Piece& recorded, const Piece& actual) {

@@ -21,6 +21,9 @@ using Exceptions = std::map<std::string, size_t>;
 
 class Matcher {
  public:
+  // `router`: the recorded node forwards, ours does not, and says so in its ping info.
+  explicit Matcher(bool router) : router_(router) {}
+
   // Nothing when `actual` is what `step` demands; else how they differ. Learns from a match.
   std::optional<std::string> match(const Step& step, const Piece& actual);
 
@@ -35,8 +38,10 @@ class Matcher {
 
   Bytes wanted_hello(const Piece& recorded, const Piece& actual) const;
   Bytes wanted_frame(const Step& step, const Piece& actual, Exceptions& used) const;
+  void adapt_features(uint8_t* ping_info, Exceptions& used) const;
   void learn(const Piece& recorded, const Piece& actual);
 
+  const bool router_;
   std::map<Handle, Handle> handles_;            // recorded MD of the played node -> ours
   std::map<Handle, Handle> recorded_;           // and back
   std::map<uint64_t, uint64_t> interfaces_;     // the first halves alone

@@ -24,6 +24,7 @@ namespace ulnet::interop {
 struct PlayOptions {
   Settings settings;
   bool keepalives = false;  // the recorded keepalives of our node are waited for
+  bool router = false;      // the recorded node forwards
   bool stops = false;       // the recorded node stops: its first close is the node's stop()
 };
 
@@ -52,7 +53,9 @@ class Player {
   bool start();
   void take_step(size_t index);
   void ask_for(size_t index);
+  void dial_in_vain(size_t index);
   void take_their_step(size_t index);
+  void take_their_dial(size_t index);
   void send_frame(size_t index);
   void send_message(size_t index, const Bytes& bytes);
   uint32_t accepted_bytes(size_t put) const;
@@ -72,14 +75,16 @@ class Player {
   void handle_opening(Link& link, const Piece& piece);
   void handle_piece(Link& link, const Piece& piece);
   void handle_end(Link& link);
+  bool may_overtake(size_t overtaken) const;
   std::vector<size_t> candidates_for(const Link& link, const Piece& piece) const;
-  void accept_match(size_t index, const Link& link, const Piece& piece, bool first);
+  void accept_match(size_t index, const Link& link, const Piece& piece);
 
   const Script& script_;
   const PlayOptions& options_;
   std::vector<bool> done_;                             // by step
   std::map<size_t, std::vector<size_t>> requests_;     // before step: PUTs and GETs to ask for
   std::map<size_t, Nid> pings_;                        // before step: dials that no message follows
+  std::set<size_t> asked_;                             // requests that have been asked for
   std::map<size_t, Link*> link_of_;                    // by connection
   std::map<const Link*, size_t> connection_of_;
   std::map<const Link*, Piece> openings_;              // requests whose HELLO has not come yet

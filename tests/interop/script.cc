@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "lnet/wire/ping_info.h"
 
@@ -112,6 +113,7 @@ class ScriptMaker {
   ScriptMaker(const Capture& capture, const NodeAddresses& node, const ScriptLimits& limits)
       : node_(node), limits_(limits), pings_(find_pings(capture)) {
     for (const TcpConnection& connection : capture.connections) add(connection);
+    std::erase_if(script_.steps, [&](const Step& step) { return acknowledges_routed(step); });
     std::stable_sort(script_.steps.begin(), script_.steps.end(),
                      [](const Step& a, const Step& b) { return a.time_ns < b.time_ns; });
   }
@@ -127,7 +129,8 @@ class ScriptMaker {
                                 .answered = recorded.answered,
                                 .open_time_ns = recorded.open_time_ns};
     if (static_cast<double>(connection.open_time_ns) < limits_.from_s * 1e9) return;
-    if (limits_.left_out.contains(connection.remote)) return;
+    const auto& left_out = limits_.left_out;
+    if (std::find(left_out.begin(), left_out.end(), connection.remote) != left_out.end()) return;
     script_.connections.push_back(connection);
     add_step({.kind = Step::Kind::kDial, .ours = opener, .time_ns = recorded.open_time_ns});
     add_stream(recorded, Direction::kFromOpener, opener);
@@ -144,7 +147,11 @@ class ScriptMaker {
         const auto type = static_cast<tcp::ConnType>(timed.piece.hello.type);
         connection.type = ours ? type : tcp::mirror(type);
       }
-      if (!limits_.routed && is_routed(timed.piece)) continue;
+      if (is_routed(timed.piece)) {
+        ++script_.routed;
+        routed_cookies_.emplace(connection.remote.address, ours, timed.piece.frame.cookie0);
+        continue;
+      }
       step.ping_reply = ours && is_ping_reply(timed.piece, pings_);
       step.piece = std::move(timed.piece);
       add_step(std::move(step));
@@ -157,6 +164,13 @@ class ScriptMaker {
               .reset = end.end == test::StreamEnd::kReset});
   }
 
+  bool acknowledges_routed(const Step& step) const {
+    if (step.kind != Step::Kind::kPiece || step.piece.kind != Piece::Kind::kFrame) return false;
+    if (step.piece.message || step.piece.frame.cookie1 <= tcp::kKeepaliveCookie) return false;
+    const std::string& peer = script_.connections[step.connection].remote.address;
+    return routed_cookies_.contains({peer, !step.ours, step.piece.frame.cookie1});
+  }
+
   void add_step(Step step) {
     if (static_cast<double>(step.time_ns) >= limits_.until_s * 1e9) return;
     step.connection = script_.connections.size() - 1;
@@ -166,6 +180,8 @@ class ScriptMaker {
   const NodeAddresses& node_;
   const ScriptLimits& limits_;
   const std::set<std::pair<uint64_t, uint64_t>> pings_;
+  // Of routed messages: peer, sent by the played node, cookie.
+  std::set<std::tuple<std::string, bool, uint64_t>> routed_cookies_;
   Script script_;
 };
 

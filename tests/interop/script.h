@@ -41,13 +41,13 @@ struct ScriptConnection {
 struct ScriptLimits {
   double from_s = 0;                                        // connections opened from here on ...
   double until_s = std::numeric_limits<double>::infinity();  // ... and steps before this
-  std::set<test::TcpAddress> left_out;                      // connections with this remote end
-  bool routed = false;  // false: messages between other nodes than the two ends are left out
+  std::vector<test::TcpAddress> left_out;                      // connections with this remote end
 };
 
 struct Script {
   std::vector<ScriptConnection> connections;
   std::vector<Step> steps;  // in order
+  size_t routed = 0;        // messages between two nets, left out with their ZC-ACKs
   std::string failure;      // bytes that are not understood, or ""
 };
 
