@@ -18,6 +18,7 @@ namespace {
 using test::TcpAddress;
 
 constexpr int kBacklog = 64;
+constexpr uint16_t kReservedPortMin = 512;
 constexpr int kSendWaitMs = 5000;
 
 struct Address {
@@ -85,14 +86,21 @@ Status Peers::listen(const TcpAddress& address) {
 }
 
 Result<Link*> Peers::dial(const TcpAddress& from, const TcpAddress& to) {
-  Result<UniqueFd> fd = bound_socket(from);
-  if (!fd) return Failure(fd.error());
-  const Address system = to_system(to);
-  if (::connect(fd->get(), system.get(), system.bytes) != 0) return system_failure(to, "connect");
-  Link& link = links_.emplace_back(std::move(*fd), false);
-  link.own = to;
-  link.remote = from;
-  return &link;
+  TcpAddress source = from;
+  // The port of an earlier play may linger; any reserved one will do.
+  for (; source.port > kReservedPortMin; --source.port) {
+    Result<UniqueFd> fd = bound_socket(source);
+    if (!fd) return Failure(fd.error());
+    const Address system = to_system(to);
+    if (::connect(fd->get(), system.get(), system.bytes) == 0) {
+      Link& link = links_.emplace_back(std::move(*fd), false);
+      link.own = to;
+      link.remote = source;
+      return &link;
+    }
+    if (errno != EADDRNOTAVAIL) break;
+  }
+  return system_failure(to, "connect");
 }
 
 Status Peers::send(Link& link, const Bytes& bytes) {

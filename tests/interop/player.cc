@@ -173,9 +173,9 @@ void Player::dial_in_vain(size_t index) {
   PingArgs ping;
   ping.nid = Nid::parse(address + "@tcp").value();
   ping.timeout = kPatience;
-  for (int i = 0; i < 2; ++i) {
+  for (const int code : {ECONNREFUSED, EHOSTUNREACH}) {
     const auto answer = node_->endpoint().ping(ping);
-    if (answer || answer.error().code() != ECONNREFUSED) {
+    if (answer || answer.error().code() != code) {
       return fail(fmt::format("{}: {}", name_of(index),
                               answer ? "answered" : answer.error().to_string()));
     }
@@ -241,8 +241,29 @@ void Player::send_frame(size_t index) {
   if (!link.fd || link.finished) return fail(name_of(index) + ": sent on a closed connection");
   if (step.piece.message) return send_message(index, *bytes);
   if (Status status = peers_.send(link, *bytes); !status.is_ok()) {
-    fail(fmt::format("{}: {}", name_of(index), status.text()));
+    return fail(fmt::format("{}: {}", name_of(index), status.text()));
   }
+  // In the recording there is time for that: what comes next must not find half a connection.
+  const bool accepts = link.dialled && step.piece.kind == Piece::Kind::kHello &&
+                       step.piece.hello.type != static_cast<uint32_t>(tcp::ConnType::kNone);
+  if (accepts && !wait([&] { return is_established(link); })) {
+    fail(name_of(index) + ": our node does not take the connection");
+  }
+}
+
+bool Player::is_established(const Link& link) const {
+  const std::string port = fmt::format(":{}", link.own.port);
+  for (const PeerInfo& peer : node_->endpoint().peers()) {
+    for (const PeerNiInfo& ni : peer.nis) {
+      for (const ConnectionInfo& connection : ni.connections) {
+        if (connection.direction == "active" && connection.local.ends_with(port) &&
+            connection.remote.find(link.remote.address) != std::string::npos) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
 }
 
 // Waits until the upper layer has it: so two requests with the same match bits meet the memory that

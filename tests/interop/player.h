@@ -75,6 +75,7 @@ class Player {
   void handle_opening(Link& link, const Piece& piece);
   void handle_piece(Link& link, const Piece& piece);
   void handle_end(Link& link);
+  bool is_established(const Link& link) const;
   bool may_overtake(size_t overtaken) const;
   std::vector<size_t> candidates_for(const Link& link, const Piece& piece) const;
   void accept_match(size_t index, const Link& link, const Piece& piece);

@@ -11,7 +11,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "lnet/base/unique_fd.h"
 
@@ -19,6 +21,8 @@ namespace ulnet::interop {
 namespace {
 
 constexpr char kDevice[] = "lo";
+constexpr uint16_t kDiscardPort = 9;
+constexpr auto kRouteWait = std::chrono::seconds(2);
 
 Status system_error(std::string_view what) {
   const int code = errno;
@@ -85,6 +89,22 @@ Status add_address(int netlink, const std::string& text) {
   return Status::ok();
 }
 
+// IPv6 routes come a little later than their addresses.
+Status wait_for_route(const std::string& text) {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(kDiscardPort);
+  if (inet_pton(AF_INET6, text.c_str(), &address.sin6_addr) != 1) return Status::ok();
+  const UniqueFd probe(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto until = std::chrono::steady_clock::now() + kRouteWait;
+  // Sends nothing: connecting a datagram socket only looks for the route.
+  while (::connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (std::chrono::steady_clock::now() > until) return system_error(text);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
 Status enter_private_network(const std::set<std::string>& addresses) {
@@ -94,6 +114,9 @@ Status enter_private_network(const std::set<std::string>& addresses) {
   if (!netlink) return system_error("netlink");
   for (const std::string& address : addresses) {
     if (Status status = add_address(netlink.get(), address); !status.is_ok()) return status;
+  }
+  for (const std::string& address : addresses) {
+    if (Status status = wait_for_route(address); !status.is_ok()) return status;
   }
   return Status::ok();
 }

@@ -3,11 +3,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -157,13 +155,10 @@ Settings settings_for(const std::vector<Nid>& nids, const Part& part) {
   return settings;
 }
 
-std::set<std::string> addresses_of(const test::Capture& capture) {
-  std::set<std::string> addresses;
-  for (const test::TcpConnection& connection : capture.connections) {
-    addresses.insert(connection.opener.address);
-    addresses.insert(connection.listener.address);
-  }
-  return addresses;
+test::Capture capture_of(const std::string& name) {
+  auto capture = test::read_capture(std::filesystem::path(ULNET_VECTORS_DIR) / (name + ".pcap.gz"));
+  EXPECT_TRUE(capture) << capture.error().to_string();
+  return capture ? std::move(*capture) : test::Capture{};
 }
 
 class Replay : public testing::TestWithParam<std::string> {
@@ -189,12 +184,6 @@ class Replay : public testing::TestWithParam<std::string> {
     std::vector<Nid> nids = find_nids(capture, node);
     if (!part.nids.empty()) nids.clear();
     for (const std::string& text : part.nids) nids.push_back(Nid::parse(text).value());
-    std::set<std::string> addresses = addresses_of(capture);
-    for (const Nid& nid : nids) addresses.insert(address_of(nid));
-    // A new one for each: no port of the last one lingers.
-    const Status entered = enter_private_network(addresses);
-    ASSERT_TRUE(entered.is_ok()) << entered.to_string();
-
     const Script script = make_script(capture, node, part.limits);
     ASSERT_EQ(script.failure, "");
     PlayOptions options;
@@ -212,11 +201,9 @@ class Replay : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(Replay, OurNodeSendsWhatTheRecordedNodeSent) {
-  const auto capture =
-      test::read_capture(std::filesystem::path(ULNET_VECTORS_DIR) / (GetParam() + ".pcap.gz"));
-  ASSERT_TRUE(capture) << capture.error().to_string();
-  const std::vector<NodeAddresses> nodes = find_nodes(*capture);
-  for (const NodeAddresses& node : nodes) play_as(*capture, node);
+  const test::Capture capture = capture_of(GetParam());
+  const std::vector<NodeAddresses> nodes = find_nodes(capture);
+  for (const NodeAddresses& node : nodes) play_as(capture, node);
   for (const Part& part : parts()) {
     if (part.capture != GetParam()) continue;
     const bool used =
@@ -250,20 +237,16 @@ INSTANTIATE_TEST_SUITE_P(All, Replay, testing::ValuesIn(capture_names()),
                            return name;
                          });
 
-// In a process of its own: what may not be done is not known before it is tried.
-bool may_have_a_network(std::string* why) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    const Status status = enter_private_network({"10.0.0.1"});
-    if (!status.is_ok()) fmt::print("{}\n", status.to_string());
-    std::fflush(nullptr);
-    _exit(status.is_ok() ? 0 : 1);
+// Of all recordings.
+std::set<std::string> all_addresses() {
+  std::set<std::string> addresses;
+  for (const std::string& name : capture_names()) {
+    for (const test::TcpConnection& connection : capture_of(name).connections) {
+      addresses.insert(connection.opener.address);
+      addresses.insert(connection.listener.address);
+    }
   }
-  int ended = 0;
-  waitpid(child, &ended, 0);
-  *why = "this needs the right to make a network namespace (CAP_SYS_ADMIN)";
-  return ended == 0;
+  return addresses;
 }
 
 }  // namespace
@@ -271,10 +254,11 @@ bool may_have_a_network(std::string* why) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  std::string why;
-  if (!ulnet::interop::may_have_a_network(&why)) {
-    fmt::print("SKIPPED: {}\n", why);
-    return 77;
+  using namespace ulnet::interop;
+  const ulnet::Status entered = enter_private_network(all_addresses());
+  if (!entered.is_ok()) {
+    fmt::print("SKIPPED: needs a network of its own: {}\n", entered.to_string());
+    return entered.code() == EPERM ? 77 : 1;
   }
   return RUN_ALL_TESTS();
 }
