@@ -10,8 +10,8 @@
 namespace ulnet::interop {
 namespace {
 
-constexpr size_t kCookie0At = 8;       // in a frame
-constexpr size_t kFeaturesAt = 4;      // in a ping info
+constexpr size_t kCookie0At = 8;   // in a frame
+constexpr size_t kFeaturesAt = 4;  // in a ping info
 constexpr size_t kHelloNidsAt = 8;
 
 // Where the incarnations of a HELLO stand: the sender's, and eight bytes further the receiver's.
@@ -62,9 +62,8 @@ std::optional<std::string> Matcher::match(const Step& step, const Piece& actual)
 Bytes Matcher::wanted_hello(const Piece& recorded, const Piece& actual) const {
   Bytes wanted = recorded.bytes;
   const auto known = incarnations_.find(recorded.hello.source_incarnation);
-  store_le64(&wanted[incarnation_at(recorded)], known != incarnations_.end()
-                                                    ? known->second
-                                                    : actual.hello.source_incarnation);
+  store_le64(&wanted[incarnation_at(recorded)],
+             known != incarnations_.end() ? known->second : actual.hello.source_incarnation);
   return wanted;
 }
 
@@ -128,7 +127,8 @@ std::optional<Bytes> Matcher::to_send(const Piece& recorded) {
   Bytes bytes = recorded.bytes;
   if (recorded.kind == Piece::Kind::kHello) {
     const auto known = incarnations_.find(recorded.hello.dest_incarnation);
-    if (known != incarnations_.end()) store_le64(&bytes[incarnation_at(recorded) + 8], known->second);
+    if (known != incarnations_.end())
+      store_le64(&bytes[incarnation_at(recorded) + 8], known->second);
     return bytes;
   }
   if (recorded.kind != Piece::Kind::kFrame) return bytes;

@@ -42,10 +42,10 @@ class Matcher {
   void learn(const Piece& recorded, const Piece& actual);
 
   const bool router_;
-  std::map<Handle, Handle> handles_;            // recorded MD of the played node -> ours
-  std::map<Handle, Handle> recorded_;           // and back
-  std::map<uint64_t, uint64_t> interfaces_;     // the first halves alone
-  std::map<uint64_t, uint64_t> incarnations_;   // recorded -> ours
+  std::map<Handle, Handle> handles_;           // recorded MD of the played node -> ours
+  std::map<Handle, Handle> recorded_;          // and back
+  std::map<uint64_t, uint64_t> interfaces_;    // the first halves alone
+  std::map<uint64_t, uint64_t> incarnations_;  // recorded -> ours
   Exceptions exceptions_;
 };
 

@@ -144,8 +144,7 @@ bool OurNode::is_done(const Operation& operation) {
   const std::lock_guard lock(mutex_);
   return operation.event && !operation.failed &&
          operation.expected.size() <= operation.memory.size() &&
-         std::equal(operation.expected.begin(), operation.expected.end(),
-                    operation.memory.begin());
+         std::equal(operation.expected.begin(), operation.expected.end(), operation.memory.begin());
 }
 
 }  // namespace ulnet::interop

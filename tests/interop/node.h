@@ -22,9 +22,9 @@ class OurNode {
   // One expected event of one MD, and the bytes its memory should hold then.
   struct Operation {
     Bytes memory;
-    Bytes expected;               // prefix of `memory` after a PUT or REPLY
-    std::optional<Event> event;   // the PUT, GET, REPLY or ACK
-    bool failed = false;          // any event came with an error
+    Bytes expected;              // prefix of `memory` after a PUT or REPLY
+    std::optional<Event> event;  // the PUT, GET, REPLY or ACK
+    bool failed = false;         // any event came with an error
   };
 
   static Result<std::unique_ptr<OurNode>> start(const Settings& settings);
@@ -68,7 +68,7 @@ class OurNode {
   MdSpec md_of(Operation& operation, int32_t threshold, uint32_t options);
 
   std::mutex mutex_;
-  std::deque<Operation> operations_;  // addresses stay
+  std::deque<Operation> operations_;                               // addresses stay
   std::map<std::pair<uint64_t, uint64_t>, Operation*> by_handle_;  // of recorded MDs
   Handler handler_{*this};
   std::unique_ptr<Endpoint> endpoint_;  // ends before what its events refer to

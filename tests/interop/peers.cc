@@ -57,8 +57,8 @@ TcpAddress from_system(const sockaddr_storage& storage) {
 
 Failure system_failure(const TcpAddress& address, std::string_view what) {
   const int code = errno;
-  return fail(code, fmt::format("{} {}: {}: {}", address.address, address.port, what,
-                                std::strerror(code)));
+  return fail(
+      code, fmt::format("{} {}: {}: {}", address.address, address.port, what, std::strerror(code)));
 }
 
 // A TCP socket bound to `address`.
@@ -106,8 +106,8 @@ Result<Link*> Peers::dial(const TcpAddress& from, const TcpAddress& to) {
 Status Peers::send(Link& link, const Bytes& bytes) {
   size_t sent = 0;
   while (sent < bytes.size()) {
-    const ssize_t count = ::send(link.fd.get(), &bytes[sent], bytes.size() - sent,
-                                 MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t count =
+        ::send(link.fd.get(), &bytes[sent], bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count > 0) {
       sent += static_cast<size_t>(count);
       continue;
@@ -175,6 +175,7 @@ void Peers::read(Link& link) {
     arrivals_.push_back({.link = &link, .ended = true});
     return;
   }
+  link.received.insert(link.received.end(), buffer.begin(), buffer.begin() + count);
   link.reader.add(std::span(buffer).first(static_cast<size_t>(count)));
   while (auto piece = link.reader.next()) arrivals_.push_back({&link, false, std::move(*piece)});
   if (!link.reader.failure().empty()) {

@@ -22,13 +22,14 @@ struct Link {
   Link(UniqueFd socket, bool dialled_by_us)
       : fd(std::move(socket)), dialled(dialled_by_us), reader(dialled_by_us) {}
   UniqueFd fd;
-  bool dialled;              // by our node
-  test::TcpAddress own;      // our node's end
+  bool dialled;          // by our node
+  test::TcpAddress own;  // our node's end
   test::TcpAddress remote;
-  PieceReader reader;        // of what our node sends
-  bool ended = false;        // our node has closed, or reset
+  PieceReader reader;  // of what our node sends
+  Bytes received;      // all of it
+  bool ended = false;  // our node has closed, or reset
   bool reset = false;
-  bool finished = false;     // we have sent our FIN
+  bool finished = false;  // we have sent our FIN
 };
 
 struct Arrival {

@@ -60,8 +60,8 @@ class PieceReader {
   bool flipped_ = false;
   HeaderForm form_ = HeaderForm::kNid4;
   Bytes bytes_;
-  size_t taken_ = 0;         // of bytes_
-  uint64_t dropped_ = 0;     // bytes of the stream before bytes_[0]
+  size_t taken_ = 0;      // of bytes_
+  uint64_t dropped_ = 0;  // bytes of the stream before bytes_[0]
   std::string failure_;
 };
 

@@ -9,7 +9,7 @@
 namespace ulnet::interop {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(5);   // for one step
+constexpr auto kPatience = std::chrono::seconds(5);     // for one step
 constexpr auto kQuiet = std::chrono::milliseconds(40);  // after the last one
 
 bool is_request(const Step& step) {
@@ -165,19 +165,19 @@ void Player::ask_for(size_t index) {
   if (Status status = node_->ping(pings_.at(index)); !status.is_ok()) fail(status.to_string());
 }
 
-// A recorded SYN that met no listener. Ours is not seen either, but its effect is: the message fails
-// at once, and the next one, too, without a dial of its own so soon after.
+// A recorded SYN that met no listener. Ours is not seen either, but its effect is: the message
+// fails at once, and the next one, too, without a dial of its own so soon after.
 void Player::dial_in_vain(size_t index) {
   if (!wait_for_steps_before(index)) return;
   const std::string& address = script_.connections[script_.steps[index].connection].remote.address;
   PingArgs ping;
   ping.nid = Nid::parse(address + "@tcp").value();
   ping.timeout = kPatience;
-  for (const int code : {ECONNREFUSED, EHOSTUNREACH}) {
+  for (const int code : {ECONNREFUSED, EIO}) {
     const auto answer = node_->endpoint().ping(ping);
     if (answer || answer.error().code() != code) {
-      return fail(fmt::format("{}: {}", name_of(index),
-                              answer ? "answered" : answer.error().to_string()));
+      return fail(
+          fmt::format("{}: {}", name_of(index), answer ? "answered" : answer.error().to_string()));
     }
   }
   for (const CounterInfo& counter : node_->endpoint().nets().at(1).nis.at(0).driver) {
@@ -275,9 +275,9 @@ void Player::send_message(size_t index, const Bytes& bytes) {
   if (type == MessageType::kAck || type == MessageType::kReply) {
     operation = node_->find_response(piece);
   } else if (is_for_upper_layer(*piece.message)) {
-    const Result<OurNode::Operation*> served =
-        type == MessageType::kPut ? node_->serve_put(piece, accepted_bytes(index))
-                                  : node_->serve_get(piece, reply_payload(index));
+    const Result<OurNode::Operation*> served = type == MessageType::kPut
+                                                   ? node_->serve_put(piece, accepted_bytes(index))
+                                                   : node_->serve_get(piece, reply_payload(index));
     if (!served) return fail(fmt::format("{}: {}", name_of(index), served.error().to_string()));
     operation = *served;
   }
@@ -349,7 +349,9 @@ bool Player::wait_for_steps_before(size_t index) {
   return false;
 }
 
-void Player::fail(std::string text) { report_.failures.push_back(std::move(text)); }
+void Player::fail(std::string text) {
+  report_.failures.push_back(std::move(text));
+}
 
 std::string Player::name_of(size_t index) const {
   if (index >= script_.steps.size()) return "end";
@@ -498,6 +500,7 @@ void Player::handle_end(Link& link) {
     const Step& step = script_.steps[i];
     if (step.connection != own->second || step.kind != Step::Kind::kEnd || !step.ours) continue;
     done_[i] = true;
+    ++report_.compared["close"];
     return;
   }
   if (!link.finished) {

@@ -82,13 +82,13 @@ class Player {
 
   const Script& script_;
   const PlayOptions& options_;
-  std::vector<bool> done_;                             // by step
-  std::map<size_t, std::vector<size_t>> requests_;     // before step: PUTs and GETs to ask for
-  std::map<size_t, Nid> pings_;                        // before step: dials that no message follows
-  std::set<size_t> asked_;                             // requests that have been asked for
-  std::map<size_t, Link*> link_of_;                    // by connection
+  std::vector<bool> done_;                          // by step
+  std::map<size_t, std::vector<size_t>> requests_;  // before step: PUTs and GETs to ask for
+  std::map<size_t, Nid> pings_;                     // before step: dials that no message follows
+  std::set<size_t> asked_;                          // requests that have been asked for
+  std::map<size_t, Link*> link_of_;                 // by connection
   std::map<const Link*, size_t> connection_of_;
-  std::map<const Link*, Piece> openings_;              // requests whose HELLO has not come yet
+  std::map<const Link*, Piece> openings_;  // requests whose HELLO has not come yet
   Matcher matcher_;
   PlayReport report_;
   Peers peers_;

@@ -52,8 +52,8 @@ void add_attribute(AddressRequest& request, uint16_t type, const void* value, si
   attribute->rta_type = type;
   attribute->rta_len = static_cast<uint16_t>(RTA_LENGTH(bytes));
   std::memcpy(RTA_DATA(attribute), value, bytes);
-  request.header.nlmsg_len = static_cast<uint32_t>(NLMSG_ALIGN(request.header.nlmsg_len) +
-                                                   RTA_ALIGN(attribute->rta_len));
+  request.header.nlmsg_len =
+      static_cast<uint32_t>(NLMSG_ALIGN(request.header.nlmsg_len) + RTA_ALIGN(attribute->rta_len));
 }
 
 Status add_address(int netlink, const std::string& text) {

@@ -206,10 +206,10 @@ TEST_P(Replay, OurNodeSendsWhatTheRecordedNodeSent) {
   for (const NodeAddresses& node : nodes) play_as(capture, node);
   for (const Part& part : parts()) {
     if (part.capture != GetParam()) continue;
-    const bool used =
-        (nodes.empty() && part.left_out) ||
-        std::any_of(nodes.begin(), nodes.end(),
-                    [&](const NodeAddresses& node) { return concerns(part, GetParam(), node); });
+    const bool used = (nodes.empty() && part.left_out) ||
+                      std::any_of(nodes.begin(), nodes.end(), [&](const NodeAddresses& node) {
+                        return concerns(part, GetParam(), node);
+                      });
     EXPECT_TRUE(used) << "no node " << part.node << " in " << part.capture;
     if (nodes.empty()) fmt::print("{}: left out: {}\n", GetParam(), part.why);
   }

@@ -37,9 +37,9 @@ StreamPieces read_stream(const TcpConnection& connection, Direction direction) {
     position += chunk.bytes.size();
     reader.add(chunk.bytes);
     while (auto piece = reader.next()) {
-      const auto after = std::upper_bound(
-          begins.begin(), begins.end(), piece->begin,
-          [](uint64_t at, const auto& begin) { return at < begin.first; });
+      const auto after =
+          std::upper_bound(begins.begin(), begins.end(), piece->begin,
+                           [](uint64_t at, const auto& begin) { return at < begin.first; });
       stream.pieces.push_back({std::move(*piece), std::prev(after)->second, chunk.time_ns});
     }
   }
@@ -238,6 +238,8 @@ std::vector<Nid> find_nids(const Capture& capture, const NodeAddresses& node) {
       nids.push_back(piece.requested_nid);
     }
   });
+  // A recording without a byte on any connection.
+  if (nids.empty()) nids.push_back(Nid::parse(*node.begin() + "@tcp").value());
   return nids;
 }
 

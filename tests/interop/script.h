@@ -39,9 +39,9 @@ struct ScriptConnection {
 
 // Which part of a recording is played.
 struct ScriptLimits {
-  double from_s = 0;                                        // connections opened from here on ...
+  double from_s = 0;                                         // connections opened from here on ...
   double until_s = std::numeric_limits<double>::infinity();  // ... and steps before this
-  std::vector<test::TcpAddress> left_out;                      // connections with this remote end
+  std::vector<test::TcpAddress> left_out;                    // connections with this remote end
 };
 
 struct Script {
@@ -58,7 +58,7 @@ using NodeAddresses = std::set<std::string>;
 std::vector<NodeAddresses> find_nodes(const test::Capture& capture);
 
 // NIDs of a node, its primary one first: those of a ping info that it sent, else of its HELLOs and
-// of what it was dialled as. Only tcp ones.
+// of what it was dialled as, else its address. Only tcp ones.
 std::vector<Nid> find_nids(const test::Capture& capture, const NodeAddresses& node);
 
 Script make_script(const test::Capture& capture, const NodeAddresses& node,
