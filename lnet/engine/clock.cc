@@ -17,6 +17,10 @@ Time clock_now() {
   return Time(Duration(read_ns(CLOCK_MONOTONIC)));
 }
 
+Time clock_now_coarse() {
+  return Time(Duration(read_ns(CLOCK_MONOTONIC_COARSE)));
+}
+
 uint64_t wall_clock_ns() {
   return static_cast<uint64_t>(read_ns(CLOCK_REALTIME));
 }

@@ -31,7 +31,7 @@ void Engine::after_decision(std::unique_lock<std::mutex>& lock) {
 }
 
 void Engine::handle_timer() {
-  decide_locked([this](Time now) {
+  decide_locked(now(), [this](Time now) {
     armed_ = kNever;
     core_.handle_timeout(now);
   });
@@ -41,25 +41,28 @@ void Engine::handle_timer() {
 // ---------------------------------------------------------------- LndHost
 
 MessageVerdict Engine::handle_message(const IncomingMessage& message) {
-  return decide_locked([&](Time now) { return core_.handle_message(now, message); });
+  return decide_locked(clock_now_coarse(),
+                       [&](Time now) { return core_.handle_message(now, message); });
 }
 
 void Engine::handle_receive_done(ReceiveId id, const Completion& completion) {
-  decide_locked([&](Time now) { core_.handle_receive_done(now, id, completion); });
+  decide_locked(clock_now_coarse(),
+                [&](Time now) { core_.handle_receive_done(now, id, completion); });
 }
 
 void Engine::handle_send_done(SendId id, const Completion& completion) {
-  decide_locked([&](Time now) { core_.handle_send_done(now, id, completion); });
+  decide_locked(clock_now_coarse(), [&](Time now) { core_.handle_send_done(now, id, completion); });
 }
 
 void Engine::handle_peer_down(NiId ni, const Nid& peer, Time last_heard) {
   logger_.info("peer {} is down: no connection is left", peer.to_string());
-  decide_locked([&](Time now) { core_.handle_peer_down(now, ni, peer, last_heard); });
+  decide_locked(clock_now_coarse(),
+                [&](Time now) { core_.handle_peer_down(now, ni, peer, last_heard); });
 }
 
 void Engine::handle_ni_fatal(NiId ni, bool fatal, std::string_view reason) {
   logger_.warn("NI {} is {}: {}", ni, fatal ? "down" : "up again", reason);
-  decide_locked([&](Time) { core_.handle_ni_fatal(ni, fatal); });
+  decide_locked(clock_now_coarse(), [&](Time) { core_.handle_ni_fatal(ni, fatal); });
 }
 
 void Engine::drain_actions() {

@@ -46,7 +46,7 @@ class Engine final : public LndHost {
   // (set_drain_at_once).
   template <typename Decide>
   auto with_core(Decide decide) {
-    auto result = decide_locked([&](Time now) { return decide(core_, now); });
+    auto result = decide_locked(now(), [&](Time now) { return decide(core_, now); });
     if (drain_at_once_) drain_actions();
     return result;
   }
@@ -81,8 +81,7 @@ class Engine final : public LndHost {
 
  private:
   template <typename Decide>
-  auto decide_locked(Decide decide) {
-    const Time now = this->now();
+  auto decide_locked(Time now, Decide decide) {
     std::unique_lock lock(mutex_);
     if constexpr (std::is_void_v<decltype(decide(now))>) {
       decide(now);
