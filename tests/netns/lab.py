@@ -116,6 +116,11 @@ class Process:
         self.signal(signal.SIGKILL)
         self._child.wait()
 
+    def discard(self):
+        """Forgets the output of what has ended, so that another process may have its name."""
+        check(not self.running(), f"{self.name} is still running")
+        os.truncate(self.log, 0)
+
 
 class Daemon(Process):
     """An ulnetd with its control socket."""
