@@ -125,8 +125,8 @@ class Process:
 class Daemon(Process):
     """An ulnetd with its control socket."""
 
-    def __init__(self, node, name, command, socket, log):
-        super().__init__(name, command, log)
+    def __init__(self, node, name, command, socket, log, env):
+        super().__init__(name, command, log, env)
         self.node = node
         self.socket = socket
 
@@ -203,13 +203,13 @@ class Node:
     def start(self, name, command, env=None):
         return self.lab.add_process(Process(name, self.within(command), self.lab.file(name + ".log"), env))
 
-    def start_daemon(self, text, name=None):
+    def start_daemon(self, text, name=None, env=None):
         """An ulnetd that may still fail to start."""
         self._daemons += 1
         name = name or f"{self.name}{self._daemons}"
         socket = self.lab.file(name + ".sock")
         command = [self.lab.program("ulnetd"), "--config", self.lab.write(name + ".yaml", text), "--socket", socket]
-        return self.lab.add_process(Daemon(self, name, self.within(command), socket, self.lab.file(name + ".log")))
+        return self.lab.add_process(Daemon(self, name, self.within(command), socket, self.lab.file(name + ".log"), env))
 
     def daemon(self, text, name=None):
         daemon = self.start_daemon(text, name)

@@ -72,7 +72,7 @@ def target_stops(lab):
     a, b = make_nodes(lab)
     text = lab.write("target.yaml", config([TARGET], **SETTINGS))
     loaders = start_loaders(lab, a, 0, LOADERS)
-    parkers = start_loaders(lab, a, LOADERS, PARKERS, "--kinds", "parked", in_flight=32)
+    parkers = start_loaders(lab, a, LOADERS, PARKERS, "--kinds", "parked", in_flight=8)
     slowest = 0
     held = []
     for number in range(1, STOPS + 1):
