@@ -305,31 +305,42 @@ class Lab:
             print(f"--- {process.name}: {' '.join(process.command)}", *lines, sep="\n", file=sys.stderr)
 
 
-def _skip(reason):
+def skip(reason):
     print(f"SKIPPED: {reason}")
     sys.exit(SKIPPED)
 
 
 def _need_namespaces():
     if os.geteuid() != 0:
-        _skip("network namespaces need root")
+        skip("network namespaces need root")
     for tool in ("ip", "ss"):
         if shutil.which(tool) is None:
-            _skip(f"{tool} is not installed (Debian: iproute2)")
+            skip(f"{tool} is not installed (Debian: iproute2)")
     name = f"ulnet-{os.getpid()}-probe"
     made = subprocess.run(["ip", "netns", "add", name], text=True, capture_output=True, check=False)
     if made.returncode != 0:
-        _skip(f"no network namespaces here: {made.stderr.strip()}")
+        skip(f"no network namespaces here: {made.stderr.strip()}")
     subprocess.run(["ip", "netns", "del", name], check=False)
 
 
 def need_tool(tool, package):
     if shutil.which(tool) is None:
-        _skip(f"{tool} is not installed (Debian: {package})")
+        skip(f"{tool} is not installed (Debian: {package})")
 
 
 def skipped_part(reason):
     print(f"SKIPPED in part: {reason}")
+
+
+def sanitized(lab, program):
+    """The command of a program from the tree with AddressSanitizer, whose directory is the test's first argument; or
+    None, aloud."""
+    path = os.path.join(lab.arguments[0], program) if lab.arguments else ""
+    if not os.access(path, os.X_OK):
+        skipped_part(f"no build with AddressSanitizer: {path or 'its directory is not given'}")
+        return None
+    # Sanitizer runtimes of this age cannot map their shadow where the kernel randomises 32 bits of an address.
+    return ["setarch", os.uname().machine, "-R", path]
 
 
 def run(*cases):

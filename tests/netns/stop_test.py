@@ -5,14 +5,15 @@
       10.0.1.101@tcp ... 10.0.1.124@tcp                                      10.0.1.2@tcp: ulnetd, or load_node serve
               eth0 ───────────────────── br0 (namespace hub) ───────────────────── eth0
 
-20 stops of each kind; with ULNET_FULL=1 500.
+20 stops of each kind; with ULNET_FULL=1 500. With a tree built with -fsanitize=address as second argument, a quarter
+of them again with the target from there.
 """
 
 import json
 import os
 import re
 
-from lab import FULL, check, config, run, wait_until
+from lab import FULL, check, config, run, sanitized, wait_until
 
 STOPS = 500 if FULL else 20
 STOP_S = 5
@@ -67,7 +68,7 @@ def check_stopped(number, result):
     return took
 
 
-def target_stops(lab):
+def stop_targets(lab, target_command, stops):
     """A node with memory, and with messages parked on a lazy portal whose memory never comes."""
     a, b = make_nodes(lab)
     text = lab.write("target.yaml", config([TARGET], **SETTINGS))
@@ -75,17 +76,28 @@ def target_stops(lab):
     parkers = start_loaders(lab, a, LOADERS, PARKERS, "--kinds", "parked", in_flight=8)
     slowest = 0
     held = []
-    for number in range(1, STOPS + 1):
-        target = b.start("target", [lab.program("load_node"), "serve", text])
+    for number in range(1, stops + 1):
+        target = b.start("target", [*target_command, "serve", text])
         target.wait_for_line("ready: ")
         wait_for_work(loaders, f"before stop {number}")
         slowest = max(slowest, check_stopped(number, target.stop(STOP_S)))
         held.append(int(re.findall(r"stopping with (\d+) messages", target.output())[-1]))
         target.discard()
-    check(sum(held) > STOPS, f"hardly a message was parked at the stops: {held}")
+    check(sum(held) > stops, f"hardly a message was parked at the stops: {held}")
     for each in (loaders, parkers):
         end_loaders(each)
-    print(f"  {STOPS} stops, the slowest {slowest:.2f} s; {min(held)} to {max(held)} messages held")
+    print(f"  {stops} stops, the slowest {slowest:.2f} s; {min(held)} to {max(held)} messages held")
+
+
+def target_stops(lab):
+    stop_targets(lab, [lab.program("load_node")], STOPS)
+
+
+def target_stops_with_address_sanitizer(lab):
+    """No leak either: it ends with status 0."""
+    command = sanitized(lab, "load_node")
+    if command:
+        stop_targets(lab, command, STOPS // 4)
 
 
 def daemon_stops(lab):
@@ -128,4 +140,4 @@ def failed_start_leaves_nothing(lab):
     other.ping(TARGET)
 
 
-run(target_stops, daemon_stops, failed_start_leaves_nothing)
+run(target_stops, target_stops_with_address_sanitizer, daemon_stops, failed_start_leaves_nothing)
