@@ -7,15 +7,23 @@
 """
 
 import json
+import shutil
 import time
 
-from lab import check, config, need_tool, run, skip
+from lab import CaseSkipped, check, config, run
 
 SLOW_S = 3
 
 
 def make_nodes(lab):
     return lab.node("a", eth0=["10.0.1.1/24"]), lab.node("b", eth0=["10.0.1.2/24"])
+
+
+def need_packet_filter(lab):
+    if shutil.which("nft") is None:
+        raise CaseSkipped("nft is not installed (Debian: nftables)")
+    if lab.execute(["nft", "list", "ruleset"], must_succeed=False).returncode != 0:
+        raise CaseSkipped("this kernel has no nf_tables")
 
 
 def drop_connects(node):
@@ -25,9 +33,7 @@ def drop_connects(node):
 
 def slow_connect_delivers(lab):
     """HL-12: a PUT waits while SYNs are dropped for three seconds; its time begins when it is queued."""
-    need_tool("nft", "nftables")
-    if lab.execute(["nft", "list", "ruleset"], must_succeed=False).returncode != 0:
-        skip("this kernel has no nf_tables")
+    need_packet_filter(lab)
     a, b = make_nodes(lab)
     server = b.start("server", [lab.program("load_node"), "serve", lab.write("b.yaml", config(["10.0.1.2@tcp"]))])
     server.wait_for_line("ready: ")

@@ -15,7 +15,7 @@ import time
 
 from lab import check, config, run, sanitized, wait_until
 
-TRANSACTION_TIMEOUT_S = 5
+TRANSACTION_TIMEOUT_S = 3
 RECONNECT_MAX_MS = 1000
 KILLS = 3
 # The longest wait between two dials with its random quarter, a dial, and room for a machine that is busy.
@@ -95,9 +95,7 @@ def plain(lab):
 
 def with_address_sanitizer(lab):
     """No leak either: it ends with status 0."""
-    command = sanitized(lab, "load_node")
-    if command:
-        kill_under_load(lab, command)
+    kill_under_load(lab, sanitized(lab, "load_node"))
 
 
 run(plain, with_address_sanitizer)

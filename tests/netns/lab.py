@@ -12,7 +12,8 @@ beside each other.
         ...
     run(main)
 
-Exit status of a test: 0; 1 with the reason and the logs of all processes; 77 where namespaces cannot be made.
+Exit status of a test: 0; 1 with the reason and the logs of all processes; 77 where namespaces cannot be made. A case that misses something else says
+so and is left out.
 """
 
 import argparse
@@ -31,6 +32,10 @@ FULL = bool(os.environ.get("ULNET_FULL"))  # the counts that the cases ask for, 
 
 class Failure(Exception):
     """What a test expected and did not see."""
+
+
+class CaseSkipped(Exception):
+    """Why one case cannot run here, while the test's others can."""
 
 
 def check(condition, text):
@@ -249,7 +254,7 @@ class Lab:
     def __exit__(self, kind, value, traceback):
         for process in self._processes:
             process.kill()
-        if kind is not None and not issubclass(kind, SystemExit):
+        if kind is not None and not issubclass(kind, (SystemExit, CaseSkipped)):
             self._print_logs()
         for namespace in self._namespaces:
             subprocess.run(["ip", "netns", "del", namespace], check=False)
@@ -305,40 +310,30 @@ class Lab:
             print(f"--- {process.name}: {' '.join(process.command)}", *lines, sep="\n", file=sys.stderr)
 
 
-def skip(reason):
+def _skip(reason):
     print(f"SKIPPED: {reason}")
     sys.exit(SKIPPED)
 
 
 def _need_namespaces():
     if os.geteuid() != 0:
-        skip("network namespaces need root")
+        _skip("network namespaces need root")
     for tool in ("ip", "ss"):
         if shutil.which(tool) is None:
-            skip(f"{tool} is not installed (Debian: iproute2)")
+            _skip(f"{tool} is not installed (Debian: iproute2)")
     name = f"ulnet-{os.getpid()}-probe"
     made = subprocess.run(["ip", "netns", "add", name], text=True, capture_output=True, check=False)
     if made.returncode != 0:
-        skip(f"no network namespaces here: {made.stderr.strip()}")
+        _skip(f"no network namespaces here: {made.stderr.strip()}")
     subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def need_tool(tool, package):
-    if shutil.which(tool) is None:
-        skip(f"{tool} is not installed (Debian: {package})")
-
-
-def skipped_part(reason):
-    print(f"SKIPPED in part: {reason}")
-
-
 def sanitized(lab, program):
-    """The command of a program from the tree with AddressSanitizer, whose directory is the test's first argument; or
-    None, aloud."""
+    """The command of a program from the tree with AddressSanitizer, whose directory is the test's first argument.
+    Without it the case is skipped."""
     path = os.path.join(lab.arguments[0], program) if lab.arguments else ""
     if not os.access(path, os.X_OK):
-        skipped_part(f"no build with AddressSanitizer: {path or 'its directory is not given'}")
-        return None
+        raise CaseSkipped(f"no build with AddressSanitizer: {path or 'its directory is not given'}")
     # Sanitizer runtimes of this age cannot map their shadow where the kernel randomises 32 bits of an address.
     return ["setarch", os.uname().machine, "-R", path]
 
@@ -357,9 +352,12 @@ def run(*cases):
             if arguments.only and case.__name__ not in arguments.only:
                 continue
             begin = time.monotonic()
-            with Lab(arguments.bin_dir, arguments.arguments) as lab:
-                case(lab)
-            print(f"ok: {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+            try:
+                with Lab(arguments.bin_dir, arguments.arguments) as lab:
+                    case(lab)
+                print(f"ok: {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+            except CaseSkipped as reason:
+                print(f"SKIPPED: {case.__name__}: {reason}", flush=True)
     except Failure as failure:
         print(f"FAILED: {case.__name__}: {failure}", file=sys.stderr)
         sys.exit(1)

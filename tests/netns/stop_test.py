@@ -95,9 +95,7 @@ def target_stops(lab):
 
 def target_stops_with_address_sanitizer(lab):
     """No leak either: it ends with status 0."""
-    command = sanitized(lab, "load_node")
-    if command:
-        stop_targets(lab, command, STOPS // 4)
+    stop_targets(lab, sanitized(lab, "load_node"), STOPS // 4)
 
 
 def daemon_stops(lab):
