@@ -12,8 +12,8 @@ beside each other.
         ...
     run(main)
 
-Exit status of a test: 0; 1 with the reason and the logs of all processes; 77 where namespaces cannot be made. A case that misses something else says
-so and is left out.
+Exit status of a test: 0; 1 with the reason and the logs of all processes; 77 where namespaces cannot be made. A case
+that misses something else says so and is left out.
 """
 
 import argparse
