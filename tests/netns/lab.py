@@ -12,7 +12,8 @@ beside each other.
         ...
     run(main)
 
-Exit status of a test: 0; 1 with the reason and the logs of all processes; 77 where namespaces cannot be made.
+Exit status of a test: 0; 1 with the reason and the logs of all processes; 77 where namespaces cannot be made. A case
+that misses something else says so and is left out.
 """
 
 import argparse
@@ -31,6 +32,10 @@ FULL = bool(os.environ.get("ULNET_FULL"))  # the counts that the cases ask for, 
 
 class Failure(Exception):
     """What a test expected and did not see."""
+
+
+class CaseSkipped(Exception):
+    """Why one case cannot run here, while the test's others can."""
 
 
 def check(condition, text):
@@ -116,12 +121,17 @@ class Process:
         self.signal(signal.SIGKILL)
         self._child.wait()
 
+    def discard(self):
+        """Forgets the output of what has ended, so that another process may have its name."""
+        check(not self.running(), f"{self.name} is still running")
+        os.truncate(self.log, 0)
+
 
 class Daemon(Process):
     """An ulnetd with its control socket."""
 
-    def __init__(self, node, name, command, socket, log):
-        super().__init__(name, command, log)
+    def __init__(self, node, name, command, socket, log, env):
+        super().__init__(name, command, log, env)
         self.node = node
         self.socket = socket
 
@@ -198,13 +208,13 @@ class Node:
     def start(self, name, command, env=None):
         return self.lab.add_process(Process(name, self.within(command), self.lab.file(name + ".log"), env))
 
-    def start_daemon(self, text, name=None):
+    def start_daemon(self, text, name=None, env=None):
         """An ulnetd that may still fail to start."""
         self._daemons += 1
         name = name or f"{self.name}{self._daemons}"
         socket = self.lab.file(name + ".sock")
         command = [self.lab.program("ulnetd"), "--config", self.lab.write(name + ".yaml", text), "--socket", socket]
-        return self.lab.add_process(Daemon(self, name, self.within(command), socket, self.lab.file(name + ".log")))
+        return self.lab.add_process(Daemon(self, name, self.within(command), socket, self.lab.file(name + ".log"), env))
 
     def daemon(self, text, name=None):
         daemon = self.start_daemon(text, name)
@@ -244,7 +254,7 @@ class Lab:
     def __exit__(self, kind, value, traceback):
         for process in self._processes:
             process.kill()
-        if kind is not None and not issubclass(kind, SystemExit):
+        if kind is not None and not issubclass(kind, (SystemExit, CaseSkipped)):
             self._print_logs()
         for namespace in self._namespaces:
             subprocess.run(["ip", "netns", "del", namespace], check=False)
@@ -318,13 +328,14 @@ def _need_namespaces():
     subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def need_tool(tool, package):
-    if shutil.which(tool) is None:
-        _skip(f"{tool} is not installed (Debian: {package})")
-
-
-def skipped_part(reason):
-    print(f"SKIPPED in part: {reason}")
+def sanitized(lab, program):
+    """The command of a program from the tree with AddressSanitizer, whose directory is the test's first argument.
+    Without it the case is skipped."""
+    path = os.path.join(lab.arguments[0], program) if lab.arguments else ""
+    if not os.access(path, os.X_OK):
+        raise CaseSkipped(f"no build with AddressSanitizer: {path or 'its directory is not given'}")
+    # Sanitizer runtimes of this age cannot map their shadow where the kernel randomises 32 bits of an address.
+    return ["setarch", os.uname().machine, "-R", path]
 
 
 def run(*cases):
@@ -341,9 +352,12 @@ def run(*cases):
             if arguments.only and case.__name__ not in arguments.only:
                 continue
             begin = time.monotonic()
-            with Lab(arguments.bin_dir, arguments.arguments) as lab:
-                case(lab)
-            print(f"ok: {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+            try:
+                with Lab(arguments.bin_dir, arguments.arguments) as lab:
+                    case(lab)
+                print(f"ok: {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+            except CaseSkipped as reason:
+                print(f"SKIPPED: {case.__name__}: {reason}", flush=True)
     except Failure as failure:
         print(f"FAILED: {case.__name__}: {failure}", file=sys.stderr)
         sys.exit(1)
