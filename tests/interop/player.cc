@@ -29,6 +29,13 @@ bool is_for_upper_layer(const Header& header) {
   return false;
 }
 
+// As `peer show` prints it.
+std::string shown(const test::TcpAddress& end) {
+  const bool ipv6 = end.address.find(':') != std::string::npos;
+  return ipv6 ? fmt::format("[{}]:{}", end.address, end.port)
+              : fmt::format("{}:{}", end.address, end.port);
+}
+
 std::string kind_of(const Piece& piece) {
   switch (piece.kind) {
     case Piece::Kind::kRequest:
@@ -252,12 +259,10 @@ void Player::send_frame(size_t index) {
 }
 
 bool Player::is_established(const Link& link) const {
-  const std::string port = fmt::format(":{}", link.own.port);
   for (const PeerInfo& peer : node_->endpoint().peers()) {
     for (const PeerNiInfo& ni : peer.nis) {
       for (const ConnectionInfo& connection : ni.connections) {
-        if (connection.direction == "active" && connection.local.ends_with(port) &&
-            connection.remote.find(link.remote.address) != std::string::npos) {
+        if (connection.local == shown(link.own) && connection.remote == shown(link.remote)) {
           return true;
         }
       }
@@ -493,6 +498,7 @@ void Player::accept_match(size_t index, const Link& link, const Piece& piece) {
 }
 
 // Closes that the recording has are waited for. Others are wrong, unless the peer closed first.
+// FIN or RST is not compared: it depends on what TCP had taken in when the node closed.
 void Player::handle_end(Link& link) {
   const auto own = connection_of_.find(&link);
   if (own == connection_of_.end()) return fail("our node dials and closes without a HELLO");
