@@ -26,7 +26,6 @@ namespace ulnet::interop {
 //   "other connection of the same type"         load is shared by what is queued, which is chance
 //   "order between independent messages"        what a node answers by itself, and what its upper
 //                              layer asked for, raced; or they came on parallel connections
-//   "order of dials"           parallel dials
 //   "keepalive not waited for" 30 s and more of silence
 using Exceptions = std::map<std::string, size_t>;
 
