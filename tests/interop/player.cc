@@ -186,7 +186,8 @@ void Player::dial_in_vain(size_t index) {
           fmt::format("{}: {}", name_of(index), answer ? "answered" : answer.error().to_string()));
     }
   }
-  for (const CounterInfo& counter : node_->endpoint().nets().at(1).nis.at(0).driver) {
+  const std::vector<NetInfo> nets = node_->endpoint().nets();
+  for (const CounterInfo& counter : nets.at(1).nis.at(0).driver) {
     if (counter.name == "connects" && counter.value != 1) {
       return fail(fmt::format("{}: {} dials instead of 1", name_of(index), counter.value));
     }
