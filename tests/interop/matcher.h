@@ -16,7 +16,17 @@
 
 namespace ulnet::interop {
 
-// What our node does otherwise than the recorded one, by name, and how often.
+// What our node does otherwise than the recorded one, by name, and how often. These are all:
+//   "discovery bit"            in the features of a ping info, cleared: there is no discovery yet
+//   "routing bit"              likewise, for a recorded router: there is no forwarding yet
+//   "no zero-copy request"     cookie0 of a frame, always 0: we copy or wait, so need no ACK
+//   "ZC-ACK for us not sent"   and so none is sent to us, where it would be a protocol error
+//   "ZC-ACK on the connection of its data"      a kernel takes any BULK_IN; spec tcp-lnd 3.5 says
+//                              that ours is always valid
+//   "other connection of the same type"         load is shared by what is queued, which is chance
+//   "order between independent messages"        what a node answers by itself, and what its upper
+//                              layer asked for, raced; or they came on parallel connections
+//   "keepalive not waited for" 30 s and more of silence
 using Exceptions = std::map<std::string, size_t>;
 
 class Matcher {

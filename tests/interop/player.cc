@@ -12,9 +12,9 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(5);     // for one step
 constexpr auto kQuiet = std::chrono::milliseconds(40);  // after the last one
 
-bool is_request(const Step& step) {
-  if (step.kind != Step::Kind::kPiece || !step.piece.message) return false;
-  const MessageType type = step.piece.message->type();
+bool is_request(const Piece& piece) {
+  if (!piece.message) return false;
+  const MessageType type = piece.message->type();
   return type == MessageType::kPut || type == MessageType::kGet;
 }
 
@@ -27,6 +27,13 @@ bool is_for_upper_layer(const Header& header) {
   if (const auto* put = std::get_if<PutPart>(&header.part)) return put->portal != kReservedPortal;
   if (const auto* get = std::get_if<GetPart>(&header.part)) return get->portal != kReservedPortal;
   return false;
+}
+
+// As `peer show` prints it.
+std::string shown(const test::TcpAddress& end) {
+  const bool ipv6 = end.address.find(':') != std::string::npos;
+  return ipv6 ? fmt::format("[{}]:{}", end.address, end.port)
+              : fmt::format("{}:{}", end.address, end.port);
 }
 
 std::string kind_of(const Piece& piece) {
@@ -80,7 +87,7 @@ void Player::plan_requests() {
       peer.insert(step.connection);
     } else if (step.kind == Step::Kind::kEnd) {
       peer.erase(step.connection);
-    } else if (step.ours && is_request(step) && planned.insert(i).second) {
+    } else if (step.ours && is_request(step.piece) && planned.insert(i).second) {
       requests_[i].push_back(i);
     }
     if (step.ours && is_exempt(step)) done_[i] = true;
@@ -94,7 +101,7 @@ void Player::plan_first_dial(size_t dial, std::set<size_t>& planned) {
     const Step& step = script_.steps[i];
     const auto& other = script_.connections[step.connection];
     if (!step.ours || other.remote.address != connection.remote.address) continue;
-    if (is_request(step)) {
+    if (is_request(step.piece)) {
       if (planned.insert(i).second) requests_[dial].push_back(i);
       pings_.erase(dial);
       return;
@@ -156,7 +163,6 @@ void Player::ask_for(size_t index) {
   if (!wait_for_steps_before(index)) return;
   for (const size_t request : requests_[index]) {
     const Piece& piece = script_.steps[request].piece;
-    asked_.insert(request);
     const bool put = piece.message->type() == MessageType::kPut;
     const Status status = put ? node_->put(piece) : node_->get(piece);
     if (!status.is_ok()) fail(fmt::format("{}: {}", name_of(request), status.to_string()));
@@ -180,7 +186,8 @@ void Player::dial_in_vain(size_t index) {
           fmt::format("{}: {}", name_of(index), answer ? "answered" : answer.error().to_string()));
     }
   }
-  for (const CounterInfo& counter : node_->endpoint().nets().at(1).nis.at(0).driver) {
+  const std::vector<NetInfo> nets = node_->endpoint().nets();
+  for (const CounterInfo& counter : nets.at(1).nis.at(0).driver) {
     if (counter.name == "connects" && counter.value != 1) {
       return fail(fmt::format("{}: {} dials instead of 1", name_of(index), counter.value));
     }
@@ -252,12 +259,10 @@ void Player::send_frame(size_t index) {
 }
 
 bool Player::is_established(const Link& link) const {
-  const std::string port = fmt::format(":{}", link.own.port);
   for (const PeerInfo& peer : node_->endpoint().peers()) {
     for (const PeerNiInfo& ni : peer.nis) {
       for (const ConnectionInfo& connection : ni.connections) {
-        if (connection.direction == "active" && connection.local.ends_with(port) &&
-            connection.remote.find(link.remote.address) != std::string::npos) {
+        if (connection.local == shown(link.own) && connection.remote == shown(link.remote)) {
           return true;
         }
       }
@@ -388,19 +393,15 @@ void Player::handle(const Arrival& arrival) {
   }
 }
 
-// The HELLO says which recorded connection this is: the first one of its type that our node has not
-// dialled yet.
+// This is the next connection that the recorded node dialled between these addresses; if it is of
+// another type, the HELLOs differ.
 void Player::handle_opening(Link& link, const Piece& piece) {
-  const auto type = static_cast<tcp::ConnType>(piece.hello.type);
-  bool first = true;
   for (size_t c = 0; c < script_.connections.size(); ++c) {
     const ScriptConnection& connection = script_.connections[c];
-    if (!connection.dialled || link_of_.contains(c) || connection.remote != link.remote) continue;
-    if (connection.type != type || connection.own.address != link.own.address) {
-      first = false;
+    if (!connection.dialled || link_of_.contains(c) || connection.remote != link.remote ||
+        connection.own.address != link.own.address) {
       continue;
     }
-    if (!first) ++report_.exceptions["order of dials"];
     link_of_[c] = &link;
     connection_of_[&link] = c;
     for (size_t i = 0; i < script_.steps.size(); ++i) {
@@ -429,7 +430,7 @@ void Player::handle_piece(Link& link, const Piece& piece) {
     }
     // Within one connection the order counts.
     const bool own = script_.steps[index].connection == connection_of_.at(&link);
-    if (own && !may_overtake(index)) break;
+    if (own && !may_overtake(index, piece)) break;
     overtakes |= own;
   }
   const bool keepalive = is_noop(piece) && piece.frame.cookie1 == tcp::kKeepaliveCookie;
@@ -438,13 +439,13 @@ void Player::handle_piece(Link& link, const Piece& piece) {
                    link.remote.address, link.remote.port, piece.to_string(), difference));
 }
 
-// What our node does by itself may come before what its upper layer has not asked for yet. Which of
-// several connections of one type carries a message is chance, so there is no order to keep, and a
-// ZC-ACK may go on any.
-bool Player::may_overtake(size_t overtaken) const {
+// What our node does by itself races with what its upper layer asks for, but the upper layer's own
+// messages keep their order. Which of several connections of one type carries a message is chance,
+// so there is no order to keep, and a ZC-ACK may go on any.
+bool Player::may_overtake(size_t overtaken, const Piece& piece) const {
   const Step& step = script_.steps[overtaken];
   if (step.piece.kind != Piece::Kind::kFrame) return false;
-  if (is_noop(step.piece) || (is_request(step) && !asked_.contains(overtaken))) return true;
+  if (is_noop(step.piece) || (is_request(step.piece) && !is_request(piece))) return true;
   const ScriptConnection& connection = script_.connections[step.connection];
   return std::any_of(link_of_.begin(), link_of_.end(), [&](const auto& other) {
     const ScriptConnection& candidate = script_.connections[other.first];
@@ -493,6 +494,7 @@ void Player::accept_match(size_t index, const Link& link, const Piece& piece) {
 }
 
 // Closes that the recording has are waited for. Others are wrong, unless the peer closed first.
+// FIN or RST is not compared: it depends on what TCP had taken in when the node closed.
 void Player::handle_end(Link& link) {
   const auto own = connection_of_.find(&link);
   if (own == connection_of_.end()) return fail("our node dials and closes without a HELLO");

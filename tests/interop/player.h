@@ -76,7 +76,7 @@ class Player {
   void handle_piece(Link& link, const Piece& piece);
   void handle_end(Link& link);
   bool is_established(const Link& link) const;
-  bool may_overtake(size_t overtaken) const;
+  bool may_overtake(size_t overtaken, const Piece& piece) const;
   std::vector<size_t> candidates_for(const Link& link, const Piece& piece) const;
   void accept_match(size_t index, const Link& link, const Piece& piece);
 
@@ -85,7 +85,6 @@ class Player {
   std::vector<bool> done_;                          // by step
   std::map<size_t, std::vector<size_t>> requests_;  // before step: PUTs and GETs to ask for
   std::map<size_t, Nid> pings_;                     // before step: dials that no message follows
-  std::set<size_t> asked_;                          // requests that have been asked for
   std::map<size_t, Link*> link_of_;                 // by connection
   std::map<const Link*, size_t> connection_of_;
   std::map<const Link*, Piece> openings_;  // requests whose HELLO has not come yet

@@ -25,8 +25,7 @@ constexpr uint16_t kDiscardPort = 9;
 constexpr auto kRouteWait = std::chrono::seconds(2);
 
 Status system_error(std::string_view what) {
-  const int code = errno;
-  return {code, fmt::format("{}: {}", what, std::strerror(code))};
+  return {errno, std::string(what)};
 }
 
 Status bring_up() {
