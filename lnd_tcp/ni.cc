@@ -137,7 +137,8 @@ void Ni::send_without_connection(const SendAction& send, Time now, Effects* effe
   if (peer->logic.may_dial(now)) {
     start_dial(*peer, effects);
   } else if (!peer->logic.job_running()) {
-    return refuse(failure(EIO, HealthStatus::kRemoteError, FailureKind::kPeerNiConnectError));
+    return refuse(failure(peer->last_dial_error, HealthStatus::kRemoteError,
+                          FailureKind::kPeerNiConnectError));
   }
   WaitingSend& waiting = peer->waiting.emplace_back();
   waiting.action = send;
@@ -271,6 +272,7 @@ void Ni::end_dial(PeerLink& peer, PeerLogic::DialResult result, const Completion
       return;
     case PeerLogic::DialNext::kJobFailed:
       counters_.add(Counter::kReconnectBackoffs);
+      if (completion.error != 0) peer.last_dial_error = completion.error;
       fail_waiting(peer, completion, effects);
       if (peer.connections.empty()) effects->down.push_back({peer.nid(), peer.last_heard()});
       return;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -66,6 +67,7 @@ struct PeerLink : std::enable_shared_from_this<PeerLink> {
   bool retired = false;  // closed by the node: what is still being dialled for it is not wanted
   std::vector<std::shared_ptr<IoConnection>> connections;
   std::deque<WaitingSend> waiting;
+  int last_dial_error = EIO;  // why we are in back-off, for those who send meanwhile
   Time last_keepalive = Time::min();
   std::atomic<int64_t> last_heard_ns{0};  // any thread, no lock
 

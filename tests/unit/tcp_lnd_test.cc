@@ -180,10 +180,10 @@ TEST_P(Pair, SendsToNobodyFailOnceWithTheReason) {
   EXPECT_EQ(completion.kind, FailureKind::kPeerNiNoListener);
   EXPECT_TRUE(completion.nothing_posted);
   ASSERT_EQ(a.host.take_downs().size(), 1u);
-  // In back-off a send fails at once.
+  // In back-off a send fails at once, and says why we are in it.
   const SendId second = a.put(nobody, 10);
   completion = a.host.take_completions().at(second);
-  EXPECT_EQ(completion.error, EIO);
+  EXPECT_EQ(completion.error, ECONNREFUSED);
   EXPECT_EQ(completion.health, HealthStatus::kRemoteError);
   const SendId six = a.put(*Nid::parse("fd00::1@tcp"), 10);
   EXPECT_EQ(a.host.take_completions().at(six).error, EAFNOSUPPORT);
