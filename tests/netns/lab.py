@@ -305,7 +305,8 @@ class Lab:
         return process
 
     def _print_logs(self):
-        for process in self._processes:
+        last_of_log = {process.log: process for process in self._processes}
+        for process in last_of_log.values():
             lines = process.output().splitlines()[-40:]
             print(f"--- {process.name}: {' '.join(process.command)}", *lines, sep="\n", file=sys.stderr)
 
