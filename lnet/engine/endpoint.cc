@@ -85,7 +85,8 @@ Endpoint::Impl::Impl(const Settings& settings, Logger* logger)
       logger_(logger != nullptr ? *logger : *own_logger_) {
   make_loops();
   engine_ = std::make_unique<Engine>(settings_, logger_);
-  engine_->set_drain_at_once(!polls());
+  // Without threads what a call starts is moved by the next poll, which may be asleep right now.
+  if (polls()) engine_->leave_actions_to_poller([this] { loops_.front()->wake(); });
   loops_.front()->run_sync([this] {
     timer_ = std::make_unique<LoopTimer>(*loops_.front(), [this] { engine_->handle_timer(); });
   });
@@ -250,13 +251,13 @@ Result<PingResult> Endpoint::Impl::ping(const PingArgs& args) {
 // ---------------------------------------------------------------- looking
 
 std::vector<NetInfo> Endpoint::Impl::nets() const {
-  std::vector<NetInfo> nets = engine_->look([](const core::Core& core) { return core.nets(); });
-  for (NetInfo& net : nets) {
-    for (NiInfo& ni : net.nis) {
-      for (const auto& [id, driver] : nis_) {
-        const bool same = engine_->look(
-            [&ni, id = id](const core::Core& core) { return core.nids()[id - 1] == ni.nid; });
-        if (same) ni.driver = driver->counters(id);
+  auto [nets, nids] =
+      engine_->look([](const core::Core& core) { return std::pair(core.nets(), core.nids()); });
+  for (const auto& [id, driver] : nis_) {
+    const Nid& nid = nids[id - 1];  // the loopback NI, number 0, is not listed
+    for (NetInfo& net : nets) {
+      for (NiInfo& ni : net.nis) {
+        if (ni.nid == nid) ni.driver = driver->counters(id);
       }
     }
   }

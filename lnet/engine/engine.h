@@ -38,16 +38,19 @@ class Engine final : public LndHost {
   void set_arm_timer(ArmTimer arm) { arm_timer_ = std::move(arm); }
   // Which driver serves the NI that the core adds next.
   void bind_driver(NiId ni, Lnd* driver);
-  // Whether calls of the application move what they start at once, or leave it to the next
-  // drain_actions().
-  void set_drain_at_once(bool at_once) { drain_at_once_ = at_once; }
+  // Calls of the application leave what they start to the next drain_actions() instead of moving it
+  // themselves; `wake` tells whoever calls that.
+  void leave_actions_to_poller(std::function<void()> wake) { wake_poller_ = std::move(wake); }
 
-  // Runs `decide(core, now)` under the mutex, and afterwards moves what it caused
-  // (set_drain_at_once).
+  // Runs `decide(core, now)` under the mutex, and afterwards moves what it caused.
   template <typename Decide>
   auto with_core(Decide decide) {
     auto result = decide_locked(now(), [&](Time now) { return decide(core_, now); });
-    if (drain_at_once_) drain_actions();
+    if (wake_poller_) {
+      wake_poller_();
+    } else {
+      drain_actions();
+    }
     return result;
   }
   // Runs `look(core)` under the mutex. For snapshots.
@@ -97,7 +100,7 @@ class Engine final : public LndHost {
 
   Logger& logger_;
   ArmTimer arm_timer_;
-  bool drain_at_once_ = true;
+  std::function<void()> wake_poller_;
   std::vector<Lnd*> drivers_;  // by NiId; fixed before the first message
 
   mutable std::mutex mutex_;

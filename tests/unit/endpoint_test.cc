@@ -424,6 +424,30 @@ TEST(Endpoint, HandlersMayCallTheEndpoint) {
   b.endpoint->stop();
 }
 
+TEST(Endpoint, ACallFromAnotherThreadWakesASleepingPoll) {
+  std::vector<uint8_t> memory(64);
+  const uint16_t port = test::free_port();
+  const auto a = Endpoint::start(node("127.0.0.2", port, 0)).value();
+  const auto b = Endpoint::start(node("127.0.0.3", port, 1)).value();
+  std::thread caller([&] {
+    std::this_thread::sleep_for(100ms);
+    MdSpec source;
+    source.fragments = {{memory.data(), memory.size()}};
+    source.threshold = 1;
+    PutArgs put;
+    put.md = a->bind(source).value();
+    put.ack = AckRequest::kNoAck;
+    put.target = {nid("127.0.0.3@tcp"), kPidLustre};
+    put.portal = kPortal;
+    EXPECT_TRUE(a->put(put).is_ok());
+  });
+  std::array<Event, 4> events;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(a->poll_events({events.data(), events.size()}, 20s), 1U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  caller.join();
+}
+
 TEST(Endpoint, CallsFromManyThreadsAtOnce) {
   constexpr size_t kThreads = 4;
   constexpr size_t kEach = 300;
