@@ -19,8 +19,8 @@ STOPS = 500 if FULL else 20
 STOP_S = 5
 LOADERS = 20
 PARKERS = 4
-SETTINGS = {"tcp": {"min_reconnectms": 50, "max_reconnectms": 200, "timeout": 2, "conns_per_peer": 1},
-            "global_": {"transaction_timeout": 3, "retry_count": 0}, "log_level": "off"}
+SETTINGS = {"tcp": {"min_reconnectms": 50, "max_reconnectms": 200, "timeout": 1, "conns_per_peer": 1},
+            "global_": {"transaction_timeout": 2, "retry_count": 0}, "log_level": "off"}
 TARGET = "10.0.1.2@tcp"
 
 
