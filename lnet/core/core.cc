@@ -11,14 +11,28 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
            uint64_t seed)
     : state_(global, limits, interface_cookie, seed),
       memory_(state_),
-      sender_(state_, memory_),
-      receiver_(state_, memory_, sender_),
+      health_(state_),
+      sender_(state_, memory_, health_),
+      receiver_(state_, memory_, sender_, health_),
+      requests_(state_, memory_, sender_),
+      recovery_(state_, memory_, requests_, health_),
       ping_(state_, memory_) {
   memory_.set_internal_events(
-      [this](const Md& md, const Event& event) { ping_.handle_event(md, event); });
+      [this](const Md& md, const Event& event) { handle_event(md, event); });
   receiver_.set_push_taken([this] { ping_.post_push_target(); });
+  health_.set_sick([this](Ni& ni) { recovery_.enter(ni); },
+                   [this](PeerNi& peer_ni) { recovery_.enter(peer_ni); });
   ping_.rebuild();
   ping_.post_push_target();
+}
+
+// Events of MDs that the core itself owns.
+void Core::handle_event(const Md& md, const Event& event) {
+  if (md.owner == MdOwner::kRecovery) {
+    recovery_.handle_event(md, event);
+  } else {
+    ping_.handle_event(md, event);
+  }
 }
 
 // ---------------------------------------------------------------- local side
@@ -36,6 +50,30 @@ void Core::handle_ni_fatal(NiId id, bool fatal) {
   ++ni.failure_kinds[static_cast<size_t>(fatal ? FailureKind::kLocalNiDown
                                                : FailureKind::kLocalNiUp)];
   ping_.rebuild();
+}
+
+// ---------------------------------------------------------------- peers by hand
+
+Status Core::add_peer(const PeerSettings& settings) {
+  std::vector<Nid> nids = {settings.primary_nid};
+  for (const Nid& nid : settings.nids) {
+    if (nid != settings.primary_nid) nids.push_back(nid);
+  }
+  for (const Nid& nid : nids) {
+    if (nid.is_any() || nid.is_lo())
+      return {EINVAL, fmt::format("{} is no NID of a peer", nid.to_string())};
+    if (const PeerNi* known = state_.peers.find(nid)) {
+      return {EEXIST, fmt::format("{} belongs to peer {}", nid.to_string(),
+                                  state_.peers.peer(known->peer).primary_nid.to_string())};
+    }
+  }
+  const PeerId peer =
+      state_.peers.create(nids.front(), state_.nets.peer_credits(nids.front().net()), false).peer;
+  for (size_t i = 1; i < nids.size(); ++i) {
+    state_.peers.add(peer, nids[i], state_.nets.peer_credits(nids[i].net()));
+  }
+  state_.peers.peer(peer).state = kPeerConfigured | (settings.multi_rail ? kPeerMultiRail : 0U);
+  return Status::ok();
 }
 
 // ---------------------------------------------------------------- memory
@@ -62,88 +100,12 @@ Status Core::set_lazy(Time now, uint32_t portal, bool lazy) {
 
 Status Core::put(Time now, const PutArgs& args) {
   state_.now = now;
-  const Result<Md*> found = find_source(args.md);
-  if (!found) return found.error();
-  Md& md = **found;
-  const bool wants_ack = args.ack == AckRequest::kAck;
-
-  SendMessage& message = sender_.make();
-  message.source = args.source;
-  message.md = md.id;
-  message.awaits_response = wants_ack;
-  message.payload = PayloadView{md.fragments(), 0, static_cast<uint32_t>(md.length)};
-  message.header.dest_nid = args.target.nid;
-  message.header.dest_pid = args.target.pid;
-  message.header.payload_bytes = static_cast<uint32_t>(md.length);
-  message.header.part =
-      PutPart{wants_ack ? WireHandle{state_.interface_cookie, md.id} : WireHandle::none(),
-              args.match_bits, args.hdr_data, args.portal, args.offset};
-  message.event.kind = EventKind::kSend;
-  message.event.portal = args.portal;
-  message.event.match_bits = args.match_bits;
-  message.event.rlength = message.event.mlength = message.header.payload_bytes;
-  message.event.offset = args.offset;
-  message.event.hdr_data = args.hdr_data;
-  message.event.target = args.target;
-  message.event.initiator.pid = message.event.source.pid = state_.pid;
-
-  const Time deadline = response_deadline(args.timeout);
-  memory_.begin_operation(md);
-  if (wants_ack) memory_.expect_response(md, true, tracks_response(md, true) ? deadline : kNever);
-  sender_.start(message, wants_ack ? deadline : kNever);
-  return Status::ok();
+  return requests_.put(args);
 }
 
 Status Core::get(Time now, const GetArgs& args) {
   state_.now = now;
-  const Result<Md*> found = find_source(args.md);
-  if (!found) return found.error();
-  Md& md = **found;
-
-  SendMessage& message = sender_.make();
-  message.source = args.source;
-  message.md = md.id;
-  message.awaits_response = true;
-  message.header.dest_nid = args.target.nid;
-  message.header.dest_pid = args.target.pid;
-  message.header.part = GetPart{WireHandle{state_.interface_cookie, md.id}, args.match_bits,
-                                args.portal, args.offset, static_cast<uint32_t>(md.length)};
-  message.event.kind = EventKind::kSend;
-  message.event.portal = args.portal;
-  message.event.match_bits = args.match_bits;
-  message.event.rlength = message.event.mlength = static_cast<uint32_t>(md.length);
-  message.event.offset = args.offset;
-  message.event.target = args.target;
-  message.event.initiator.pid = message.event.source.pid = state_.pid;
-
-  const Time deadline = response_deadline(args.timeout);
-  memory_.begin_operation(md);
-  memory_.expect_response(md, false, tracks_response(md, false) ? deadline : kNever);
-  sender_.start(message, deadline);
-  return Status::ok();
-}
-
-Result<Md*> Core::find_source(MdHandle handle) {
-  if (state_.shutting_down) return fail(ESHUTDOWN, "the node is stopping");
-  Md* md = memory_.find_active(handle.value);
-  if (md == nullptr) return fail(ENOENT, fmt::format("no memory descriptor {:#x}", handle.value));
-  if (md->passive)
-    return fail(ENOENT, fmt::format("memory descriptor {:#x} is attached to an ME", handle.value));
-  if (md->threshold == 0)
-    return fail(ENOENT, fmt::format("memory descriptor {:#x} is exhausted", handle.value));
-  return md;
-}
-
-Time Core::response_deadline(std::chrono::nanoseconds timeout) const {
-  if (timeout > std::chrono::nanoseconds::zero()) return state_.now + timeout;
-  return state_.now + std::chrono::seconds(state_.global.transaction_timeout_s);
-}
-
-bool Core::tracks_response(const Md& md, bool is_put) const {
-  if ((md.options & kMdNoTrackResponse) != 0) return false;
-  if ((md.options & kMdTrackResponse) != 0) return true;
-  const int32_t tracking = state_.global.response_tracking;  // 1 GET, 2 PUT, 3 both
-  return (tracking & (is_put ? 2 : 1)) != 0;
+  return requests_.get(args);
 }
 
 // ---------------------------------------------------------------- drivers
@@ -180,7 +142,14 @@ void Core::handle_timeout(Time now) {
         break;
       case TimerKind::kResponse:
         ++state_.stats.response_timeout_count;
-        (void)memory_.response_expired(timer->id);
+        if (const PeerNiId next_hop = memory_.response_expired(timer->id); next_hop != 0)
+          health_.response_lost(state_.peers.ni(next_hop));
+        break;
+      case TimerKind::kRecoverNi:
+        recovery_.ni_due(static_cast<NiId>(timer->id));
+        break;
+      case TimerKind::kRecoverPeerNi:
+        recovery_.peer_ni_due(timer->id);
         break;
     }
   }
@@ -190,6 +159,7 @@ void Core::shut_down(Time now) {
   if (state_.shutting_down) return;
   state_.now = now;
   state_.shutting_down = true;
+  recovery_.shut_down();
   sender_.shut_down();
   receiver_.shut_down();
   memory_.shut_down();

@@ -12,9 +12,12 @@
 #include <memory>
 #include <vector>
 
+#include "lnet/core/health.h"
 #include "lnet/core/memory.h"
 #include "lnet/core/ping_service.h"
 #include "lnet/core/receiver.h"
+#include "lnet/core/recovery.h"
+#include "lnet/core/requests.h"
 #include "lnet/core/sender.h"
 #include "lnet/core/state.h"
 #include "ulnet/endpoint.h"
@@ -35,6 +38,12 @@ class Core {
   // The id the next add_ni() will give.
   NiId next_ni_id() const { return static_cast<NiId>(state_.nets.ni_count()); }
   void handle_ni_fatal(NiId ni, bool fatal);
+
+  // ---- peers by hand
+  // One node with these NIDs, the primary among them: `multi_rail`: any of them may be used for a
+  // message to any.
+  // Errors: EEXIST (names it) a NID that a peer has already; EINVAL a wildcard or loopback NID.
+  Status add_peer(const PeerSettings& peer);
 
   // ---- memory; see Endpoint
   Result<MeHandle> me_attach(const MeSpec& spec) { return memory_.me_attach(spec); }
@@ -83,16 +92,15 @@ class Core {
   const GlobalSettings& global() const { return state_.global; }
 
  private:
-  // A bound MD that may start an operation, or ENOENT.
-  Result<Md*> find_source(MdHandle handle);
-  // When a response to an operation that starts now is given up.
-  Time response_deadline(std::chrono::nanoseconds timeout) const;
-  bool tracks_response(const Md& md, bool is_put) const;
+  void handle_event(const Md& md, const Event& event);
 
   State state_;
   Memory memory_;
+  Health health_;
   Sender sender_;
   Receiver receiver_;
+  Requests requests_;
+  Recovery recovery_;
   PingService ping_;
 };
 

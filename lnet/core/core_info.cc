@@ -15,6 +15,7 @@ NiInfo describe(const Ni& ni) {
   info.up = !ni.fatal;
   info.stats = ni.stats;
   info.health = ni.is_loopback() ? 0 : ni.health;
+  info.ping_count = ni.recovery_pings;
   info.fatal = ni.fatal;
   info.interrupts = failures_of(ni.failures, HealthStatus::kLocalInterrupt);
   info.dropped = failures_of(ni.failures, HealthStatus::kLocalDropped);
@@ -43,6 +44,7 @@ PeerNiInfo describe(const PeerNi& ni) {
   info.waiting = ni.tx_credits.waiting();
   info.stats = ni.stats;
   info.health = ni.health;
+  info.ping_count = ni.recovery_pings;
   info.dropped = failures_of(ni.failures, HealthStatus::kRemoteDropped);
   info.timeouts = failures_of(ni.failures, HealthStatus::kRemoteTimeout);
   info.errors = failures_of(ni.failures, HealthStatus::kRemoteError);
@@ -90,6 +92,9 @@ Statistics Core::statistics() const {
   state_.mds.for_each(
       [&out](MdId, const Md& md) { out.rst_alloc += md.response.is_set() ? 1 : 0; });
   out.send_count = core.send_count;
+  out.resend_count = core.resend_count;
+  out.failed_resends = core.failed_resends;
+  out.successful_resends = core.successful_resends;
   out.response_timeout_count = core.response_timeout_count;
   out.local_interrupt_count = failures_of(core.health, HealthStatus::kLocalInterrupt);
   out.local_dropped_count = failures_of(core.health, HealthStatus::kLocalDropped);

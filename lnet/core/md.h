@@ -30,6 +30,7 @@ enum class MdOwner : uint8_t {
   kApplication,
   kPingTarget,  // our ping info
   kPushTarget,  // somebody else's, on its way in
+  kRecovery,    // the answer to a recovery ping
 };
 
 struct Md {

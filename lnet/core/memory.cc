@@ -36,8 +36,8 @@ Result<MdHandle> Memory::md_attach(MeHandle handle, const MdSpec& spec, MdOwner 
   return md;
 }
 
-Result<MdHandle> Memory::bind(const MdSpec& spec) {
-  return make_md(spec, false, MdOwner::kApplication);
+Result<MdHandle> Memory::bind(const MdSpec& spec, MdOwner owner) {
+  return make_md(spec, false, owner);
 }
 
 Result<MdHandle> Memory::make_md(const MdSpec& spec, bool passive, MdOwner owner) {

@@ -21,7 +21,7 @@ class Memory {
   // On failure the ME is gone.
   Result<MdHandle> md_attach(MeHandle me, const MdSpec& spec,
                              MdOwner owner = MdOwner::kApplication);
-  Result<MdHandle> bind(const MdSpec& spec);
+  Result<MdHandle> bind(const MdSpec& spec, MdOwner owner = MdOwner::kApplication);
   Status unlink(MdHandle md);
 
   // The MD that a response or a request of ours names, or nullptr: gone or unlinked.

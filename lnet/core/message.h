@@ -31,11 +31,20 @@ struct SendMessage {
 
   SendId id = 0;
   State state = State::kNew;
+  bool for_recovery = false;     // a recovery ping: to exactly its NID, and never again
   bool awaits_response = false;  // a PUT with ACK or a GET
   NiId ni = kLoopbackNi;
-  PeerNiId next_hop = 0;      // 0: loopback, or no path yet
-  MdId md = 0;                // whose operation this is; 0 for an ACK
-  Time deadline = kNever;     // of this attempt
+  PeerNiId next_hop = 0;            // 0: loopback, or no path yet
+  MdId md = 0;                      // whose operation this is; 0 for an ACK
+  Time deadline = kNever;           // of this attempt
+  Time response_deadline = kNever;  // no attempt begins after this
+  int32_t resends = 0;
+  // Of the attempt that failed last: the half it blames, which another is preferred to, and the
+  // half it does not, which is kept while it is as good as any (decisions D2).
+  NiId failed_ni = kLoopbackNi;
+  NiId keep_ni = kLoopbackNi;
+  PeerNiId failed_peer_ni = 0;
+  PeerNiId keep_peer_ni = 0;
   uint64_t next_waiting = 0;  // in a Credits queue
   Timer waiting;              // fires at `deadline` while it waits for credits
   Nid source;                 // asked for; wildcard: choose

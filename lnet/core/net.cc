@@ -36,7 +36,7 @@ Result<NiId> NetTable::add_ni(const NiSettings& settings, const NiStarted& start
   const NiId id = ni.id;
   if (siblings.empty()) nets_.push_back(net);
   nis_.push_back(std::move(ni));
-  by_net_[net].push_back(id);
+  by_net_[net].nis.push_back(id);
   by_nid_[started.nid] = id;
   return id;
 }
@@ -49,7 +49,12 @@ Ni* NetTable::find_ni(const Nid& nid) {
 const std::vector<NiId>& NetTable::nis_of(NetId net) const {
   static const std::vector<NiId> kNone;
   const auto it = by_net_.find(net);
-  return it != by_net_.end() ? it->second : kNone;
+  return it != by_net_.end() ? it->second.nis : kNone;
+}
+
+int32_t NetTable::peer_credits(NetId net) const {
+  const std::vector<NiId>& nis = nis_of(net);
+  return nis.empty() ? 0 : nis_[nis.front()].tunables.peer_credits;
 }
 
 }  // namespace ulnet::core

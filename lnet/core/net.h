@@ -9,6 +9,7 @@
 
 #include "lnet/core/credits.h"
 #include "lnet/core/stats.h"
+#include "lnet/core/timers.h"
 #include "lnet/lnd.h"
 #include "ulnet/settings.h"
 
@@ -26,7 +27,10 @@ struct Ni {
   Credits tx_credits{0};
   uint64_t sequence = 0;  // of its last use, for round robin
   int32_t health = kHealthMax;
-  bool fatal = false;  // link or address lost
+  Timer recovery;                 // of its next recovery ping
+  uint32_t recovery_pings = 0;    // since something came in by it
+  bool recovery_pending = false;  // one is on its way
+  bool fatal = false;             // link or address lost
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};
@@ -51,12 +55,21 @@ class NetTable {
   bool is_local_nid(const Nid& nid) const { return by_nid_.contains(nid); }
   bool is_local_net(NetId net) const { return by_net_.contains(net); }
   const std::vector<NiId>& nis_of(NetId net) const;
+  // What a peer NI on `net` gets; 0 when that net is not local.
+  int32_t peer_credits(NetId net) const;
+  // When the net was last used, for round robin. REQUIRES: a local net.
+  uint64_t sequence(NetId net) const { return by_net_.at(net).sequence; }
+  void set_sequence(NetId net, uint64_t sequence) { by_net_.at(net).sequence = sequence; }
   const std::vector<NetId>& nets() const { return nets_; }  // lo first
 
  private:
   std::deque<Ni> nis_;
   std::vector<NetId> nets_;
-  std::unordered_map<NetId, std::vector<NiId>> by_net_;  // looked up, never walked
+  struct LocalNet {
+    std::vector<NiId> nis;
+    uint64_t sequence = 0;
+  };
+  std::unordered_map<NetId, LocalNet> by_net_;  // looked up, never walked
   std::unordered_map<Nid, NiId> by_nid_;
 };
 

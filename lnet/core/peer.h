@@ -37,6 +37,9 @@ struct PeerNi {
   int32_t health = kHealthMax;
   NiId preferred_ni =
       kLoopbackNi;  // of a non-multi-rail peer: the local NI to use; 0@lo: none recorded
+  Timer recovery;   // of its next recovery ping
+  uint32_t recovery_pings = 0;    // since something came from it
+  bool recovery_pending = false;  // one is on its way
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};
@@ -44,14 +47,18 @@ struct PeerNi {
 
 struct PeerNet {
   NetId net;
+  uint64_t sequence = 0;  // of its last use, for round robin
   std::vector<PeerNiId> nis;
 };
 
 struct Peer {
+  bool is_multi_rail() const { return (state & kPeerMultiRail) != 0; }
+
   PeerId id = 0;
   Nid primary_nid;
   uint32_t state = 0;       // PeerState bits
   bool by_traffic = false;  // nobody but incoming messages made it
+  uint64_t sends = 0;       // counts selections, for round robin
   std::vector<PeerNet> nets;
 };
 
@@ -68,6 +75,11 @@ class PeerTable {
   // A new peer with this one NID. REQUIRES: find(nid) == nullptr.
   // `credits`: peer_credits of the local net it is on; 0 when that net is not local.
   PeerNi& create(const Nid& nid, int32_t credits, bool by_traffic);
+
+  // Another NID of this peer. REQUIRES: find(nid) == nullptr.
+  PeerNi& add(PeerId peer, const Nid& nid, int32_t credits);
+  // How many NIDs the peer has.
+  size_t ni_count(PeerId peer) const;
 
   // Primary NID of the peer that owns `nid`; `nid` itself when nobody knows it.
   Nid primary_of(const Nid& nid) const;

@@ -320,7 +320,8 @@ void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
     if (completion.error == 0) {
       count_received(receive->ni, receive->sender, receive->header.type(), receive->event.mlength);
     } else if (receive->sender != 0 && !state_.shutting_down) {
-      sender_.count_failure(receive->ni, receive->sender, completion);
+      health_.attempt_failed(state_.nets.ni(receive->ni), state_.peers.ni(receive->sender),
+                             completion);
     }
     const bool ack_disabled = (state_.mds.at(receive->md).options & kMdAckDisable) != 0;
     receive->event.status = -completion.error;
@@ -391,7 +392,10 @@ void Receiver::count_received(NiId ni, PeerNiId sender, MessageType type, uint32
   ++state_.stats.recv_count;
   state_.stats.recv_length += payload_bytes;
   ++count_of(state_.nets.ni(ni).stats.received, type);
-  if (sender != 0) ++count_of(state_.peers.ni(sender).stats.received, type);
+  if (sender == 0) return;
+  PeerNi& peer_ni = state_.peers.ni(sender);
+  ++count_of(peer_ni.stats.received, type);
+  health_.received(state_.nets.ni(ni), peer_ni);
 }
 
 MessageVerdict Receiver::drop(const Arrival& arrival, DropReason reason) {

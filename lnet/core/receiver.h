@@ -13,8 +13,8 @@ namespace ulnet::core {
 
 class Receiver {
  public:
-  Receiver(State& state, Memory& memory, Sender& sender)
-      : state_(state), memory_(memory), sender_(sender) {}
+  Receiver(State& state, Memory& memory, Sender& sender, Health& health)
+      : state_(state), memory_(memory), sender_(sender), health_(health) {}
 
   // Called when a push took our push buffer, so that another is posted before the next message.
   void set_push_taken(std::function<void()> handle) { push_taken_ = std::move(handle); }
@@ -63,6 +63,7 @@ class Receiver {
   State& state_;
   Memory& memory_;
   Sender& sender_;
+  Health& health_;
   std::function<void()> push_taken_;
 };
 

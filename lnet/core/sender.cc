@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "lnet/core/path_selection.h"
-
 namespace ulnet::core {
 namespace {
 
@@ -39,45 +37,60 @@ SendMessage& Sender::make() {
 }
 
 void Sender::start(SendMessage& message, Time response_deadline) {
-  if (state_.shutting_down)
-    return finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
-  PathRequest request{.dest = message.header.dest_nid, .source = message.source};
+  message.response_deadline = response_deadline;
+  PathRequest request = request_of(message);
   if (message.is_response) {
     request.response_ni = &state_.nets.ni(message.ni);
     request.response_sender = message.next_hop != 0 ? &state_.peers.ni(message.next_hop) : nullptr;
     message.next_hop = 0;
-  } else {
-    request.reserved_portal = on_reserved_portal(message.header);
   }
-  const Result<Path> path = select_path(state_, request);
-  if (!path) {
-    // Never committed: no health is touched (7.2).
-    return finish(message, local_failure(path.error().code(), path.error().code() == EHOSTUNREACH
-                                                                  ? HealthStatus::kRemoteError
-                                                                  : HealthStatus::kLocalError));
-  }
-  set_path(message, path->ni, path->next_hop, path->final_dest, response_deadline);
-  advance(message);
+  attempt(message, request);
   run_ready();
 }
 
-void Sender::set_path(SendMessage& message, NiId ni_id, PeerNiId next_hop, const Nid& final_dest,
-                      Time response_deadline) {
-  const Ni& ni = state_.nets.ni(ni_id);
-  message.ni = ni_id;
-  message.next_hop = next_hop;
+PathRequest Sender::request_of(const SendMessage& message) const {
+  PathRequest request;
+  request.dest = message.header.dest_nid;
+  request.source = message.source;
+  request.reserved_portal = on_reserved_portal(message.header);
+  request.for_recovery = message.for_recovery;
+  request.avoid_ni = message.failed_ni;
+  request.keep_ni = message.keep_ni;
+  request.avoid_peer_ni = message.failed_peer_ni;
+  request.keep_peer_ni = message.keep_peer_ni;
+  return request;
+}
+
+void Sender::attempt(SendMessage& message, const PathRequest& request) {
+  if (state_.shutting_down)
+    return finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+  const Result<Path> path = select_path(state_, request);
+  if (!path) {
+    // Never committed: no health is touched (7.2).
+    const int code = path.error().code();
+    return finish(message, local_failure(code, code == EHOSTUNREACH ? HealthStatus::kRemoteError
+                                                                    : HealthStatus::kLocalError));
+  }
+  set_path(message, *path);
+  advance(message);
+}
+
+void Sender::set_path(SendMessage& message, const Path& path) {
+  const Ni& ni = state_.nets.ni(path.ni);
+  message.ni = path.ni;
+  message.next_hop = path.next_hop;
   message.header.source_nid = ni.nid;
-  message.header.dest_nid = final_dest;
+  message.header.dest_nid = path.final_dest;
   message.header.source_pid = state_.pid;
   // One attempt may take LND timeout x (R + 1) + 1, but never longer than the response is waited
   // for (D5).
-  const Duration attempt =
+  const Duration limit =
       ni.lnd_timeout > Duration::zero()
           ? ni.lnd_timeout * (state_.global.retry_count + 1) + std::chrono::seconds(1)
           : Duration(std::chrono::seconds(state_.global.transaction_timeout_s));
-  message.deadline = std::min(state_.now + attempt, response_deadline);
+  message.deadline = std::min(state_.now + limit, message.response_deadline);
   if (Md* md = message.awaits_response ? state_.mds.find(message.md) : nullptr)
-    md->response_next_hop = next_hop;
+    md->response_next_hop = path.next_hop;
 }
 
 // Moves a message as far down as credits allow. It may be gone afterwards.
@@ -146,13 +159,69 @@ void Sender::handle_send_done(SendId id, const Completion& completion) {
   SendMessage* message = state_.sends.find(id);
   ULNET_ASSERT(message != nullptr && message->state == SendMessage::State::kInDriver,
                "a driver completed a send that it does not have");
+  const bool on_wire = message->next_hop != 0;
   if (completion.error == 0) {
     count_sent(*message);
-  } else if (message->next_hop != 0 && !state_.shutting_down && state_.now <= message->deadline) {
-    count_failure(message->ni, message->next_hop, completion);
+    if (on_wire) health_.sent(state_.nets.ni(message->ni));
+  } else if (on_wire && !state_.shutting_down && state_.now <= message->deadline) {
+    health_.attempt_failed(state_.nets.ni(message->ni), state_.peers.ni(message->next_hop),
+                           completion);
+    if (may_resend(*message, completion)) {
+      resend(*message, completion);
+      return run_ready();
+    }
   }
   finish(*message, completion);
   run_ready();
+}
+
+// Decisions D1. What the peer may have in full is never sent again; what it cannot have goes by
+// another way if there is one. Over the same pair again goes only what was lost unposted with its
+// connection.
+bool Sender::may_resend(const SendMessage& message, const Completion& completion) {
+  if (completion.delivery != Delivery::kUndelivered || message.for_recovery) return false;
+  if (message.resends >= state_.global.retry_count) return false;
+  if (state_.now >= message.response_deadline) return false;
+  const Md* md = message.md != 0 ? state_.mds.find(message.md) : nullptr;
+  if (md != nullptr && md->aborted) return false;
+  const bool lost_with_connection = completion.nothing_posted && completion.error == EIO &&
+                                    completion.health == HealthStatus::kLocalError &&
+                                    completion.kind == FailureKind::kNone;
+  if (lost_with_connection) return true;
+  if (message.is_response) return false;
+  const Alternatives other =
+      find_alternatives(state_, request_of(message), message.ni, message.next_hop);
+  switch (blame_of(completion.health)) {
+    case Blame::kLocal:
+      return other.ni;
+    case Blame::kRemote:
+      return other.peer_ni;
+    case Blame::kBoth:
+      return other.ni || other.peer_ni;
+    case Blame::kNobody:
+      break;
+  }
+  return false;
+}
+
+void Sender::resend(SendMessage& message, const Completion& completion) {
+  release_credits(message);
+  message.state = SendMessage::State::kNew;
+  ++message.resends;
+  ++state_.stats.resend_count;
+  const Blame blame = blame_of(completion.health);
+  const bool local = blame != Blame::kRemote;
+  const bool remote = blame != Blame::kLocal;
+  message.failed_ni = local ? message.ni : kLoopbackNi;
+  message.keep_ni = local ? kLoopbackNi : message.ni;
+  message.failed_peer_ni = remote ? message.next_hop : 0;
+  message.keep_peer_ni = remote ? 0 : message.next_hop;
+  PathRequest request = request_of(message);
+  if (message.is_response) {
+    request.response_ni = &state_.nets.ni(message.ni);
+    request.response_sender = &state_.peers.ni(message.next_hop);
+  }
+  attempt(message, request);
 }
 
 void Sender::waiting_expired(SendId id) {
@@ -194,6 +263,9 @@ void Sender::withdraw(SendMessage& message) {
 void Sender::finish(SendMessage& message, const Completion& completion) {
   state_.timers.cancel(message.waiting);
   release_credits(message);
+  if (message.resends > 0) {
+    ++(completion.error == 0 ? state_.stats.successful_resends : state_.stats.failed_resends);
+  }
   if (message.md != 0) {
     if (completion.error != 0 && message.awaits_response) {
       memory_.response_impossible(state_.mds.at(message.md),
@@ -259,18 +331,6 @@ void Sender::count_expired(const SendMessage& message) {
   ++state_.stats.drops[static_cast<size_t>(DropReason::kExpiredBeforeSend)];
   ++count_of(state_.nets.ni(message.ni).stats.dropped, type);
   if (message.next_hop != 0) ++count_of(state_.peers.ni(message.next_hop).stats.dropped, type);
-}
-
-void Sender::count_failure(NiId ni_id, PeerNiId peer_ni_id, const Completion& completion) {
-  const auto status = static_cast<size_t>(completion.health);
-  const auto kind = static_cast<size_t>(completion.kind);
-  ++state_.stats.health[status];
-  Ni& ni = state_.nets.ni(ni_id);
-  ++ni.failures[status];
-  ++ni.failure_kinds[kind];
-  PeerNi& peer_ni = state_.peers.ni(peer_ni_id);
-  ++peer_ni.failures[status];
-  ++peer_ni.failure_kinds[kind];
 }
 
 }  // namespace ulnet::core

@@ -2,14 +2,17 @@
 // Source: spec lnet-core 5.5, 7.2, 8.5; decisions D1, D5.
 #pragma once
 
+#include "lnet/core/health.h"
 #include "lnet/core/memory.h"
+#include "lnet/core/path_selection.h"
 #include "lnet/core/state.h"
 
 namespace ulnet::core {
 
 class Sender {
  public:
-  Sender(State& state, Memory& memory) : state_(state), memory_(memory) {}
+  Sender(State& state, Memory& memory, Health& health)
+      : state_(state), memory_(memory), health_(health) {}
 
   // A message to fill in and start: header.dest_nid, dest_pid, part, payload_bytes; md, payload,
   // event and awaits_response; source (wildcard: choose), or for a response is_response, ni and
@@ -24,15 +27,17 @@ class Sender {
   // A waiting message's deadline passed.
   void waiting_expired(SendId id);
 
-  // Counts a failed attempt against whom its status blames (7.2).
-  void count_failure(NiId ni, PeerNiId peer_ni, const Completion& completion);
-
   // Completes what waits for credits with ESHUTDOWN.
   void shut_down();
 
  private:
-  void set_path(SendMessage& message, NiId ni, PeerNiId next_hop, const Nid& final_dest,
-                Time response_deadline);
+  // What path selection is to know of a message of ours.
+  PathRequest request_of(const SendMessage& message) const;
+  // Finds a path for an attempt and goes down it; or finishes the message.
+  void attempt(SendMessage& message, const PathRequest& request);
+  void set_path(SendMessage& message, const Path& path);
+  bool may_resend(const SendMessage& message, const Completion& completion);
+  void resend(SendMessage& message, const Completion& completion);
   void advance(SendMessage& message);
   bool take_peer_credit(SendMessage& message);
   bool take_ni_credit(SendMessage& message);
@@ -47,6 +52,7 @@ class Sender {
 
   State& state_;
   Memory& memory_;
+  Health& health_;
   std::vector<SendId>
       ready_;  // woken by a credit; run one after another, so that wake-ups never nest
   bool running_ready_ = false;

@@ -12,8 +12,10 @@ namespace ulnet::core {
 
 // What a deadline is for, and of which object.
 enum class TimerKind : uint8_t {
-  kResponse,     // an ACK or REPLY for this MD
-  kSendWaiting,  // a message that waits for credits
+  kResponse,       // an ACK or REPLY for this MD
+  kSendWaiting,    // a message that waits for credits
+  kRecoverNi,      // the next ping of a sick local NI
+  kRecoverPeerNi,  // ... of a sick peer NI
 };
 
 // Embedded in the object it belongs to.

@@ -106,7 +106,16 @@ struct NodeSettings {
   std::string log_level = "info";    // trace, debug, info, warn, error, off
 };
 
+// One entry of `peer:`: a node with several NIDs, told by hand.
+struct PeerSettings {
+  Nid primary_nid;
+  std::vector<Nid> nids;  // may repeat the primary
+  bool multi_rail = true;
+  std::string where;  // "FILE:LINE" for messages
+};
+
 struct Settings {
+  std::vector<PeerSettings> peers;
   std::vector<NiSettings>
       nis;  // order is configuration order: the first NI's NID is the primary NID
   GlobalSettings global;

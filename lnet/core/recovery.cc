@@ -1,0 +1,106 @@
+#include "lnet/core/recovery.h"
+
+#include <algorithm>
+
+#include "lnet/wire/ping_info.h"
+
+namespace ulnet::core {
+
+Duration Recovery::interval(uint32_t pings) {
+  const uint64_t cap =
+      static_cast<uint64_t>(std::max(1, state_.global.max_recovery_ping_interval_s));
+  const uint64_t plain = pings < 32 ? std::min(uint64_t{1} << pings, cap) : cap;
+  const Duration base = std::chrono::seconds(plain);
+  return base + Duration(static_cast<int64_t>(
+                    state_.rng.below(static_cast<uint64_t>(base.count()) / 4 + 1)));
+}
+
+void Recovery::enter(Ni& ni) {
+  if (ni.recovery.is_set() || ni.is_loopback() || state_.shutting_down) return;
+  ni.recovery.id = ni.id;
+  ni.recovery.kind = TimerKind::kRecoverNi;
+  state_.timers.set(ni.recovery, state_.now + interval(ni.recovery_pings));
+}
+
+void Recovery::enter(PeerNi& peer_ni) {
+  if (peer_ni.recovery.is_set() || !may_ping(peer_ni) || state_.shutting_down) return;
+  peer_ni.recovery.id = peer_ni.id;
+  peer_ni.recovery.kind = TimerKind::kRecoverPeerNi;
+  state_.timers.set(peer_ni.recovery, state_.now + interval(peer_ni.recovery_pings));
+}
+
+bool Recovery::may_ping(const PeerNi& peer_ni) const {
+  if (!peer_ni.heard || state_.nets.is_local_nid(peer_ni.nid)) return false;
+  if (!state_.nets.is_local_net(peer_ni.nid.net())) return false;
+  const int32_t limit = state_.global.recovery_limit_s;
+  return limit == 0 || state_.now - peer_ni.last_heard <= std::chrono::seconds(limit);
+}
+
+void Recovery::ni_due(NiId id) {
+  Ni& ni = state_.nets.ni(id);
+  if (ni.health == kHealthMax) return;
+  const Duration next = interval(++ni.recovery_pings);
+  state_.timers.set(ni.recovery, state_.now + next);
+  if (ni.recovery_pending) return;
+  ni.recovery_pending = true;
+  ping({.ni = id}, ni.nid, std::min(next, ni.lnd_timeout));
+}
+
+void Recovery::peer_ni_due(PeerNiId id) {
+  PeerNi& peer_ni = state_.peers.ni(id);
+  if (peer_ni.health == kHealthMax) return;
+  if (!may_ping(peer_ni)) {
+    peer_ni.recovery_pings = 0;  // ages out, until it is heard again
+    return;
+  }
+  const Duration next = interval(++peer_ni.recovery_pings);
+  state_.timers.set(peer_ni.recovery, state_.now + next);
+  if (peer_ni.recovery_pending) return;
+  peer_ni.recovery_pending = true;
+  const NiId ni = state_.nets.nis_of(peer_ni.nid.net()).front();
+  ping({.peer_ni = id}, peer_ni.nid, std::min(next, state_.nets.ni(ni).lnd_timeout));
+}
+
+void Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
+  ping.answer.resize(kPingBufferBytesMin);
+  MdSpec md;
+  md.fragments = {{ping.answer.data(), ping.answer.size()}};
+  md.options = kMdTruncate | kMdTrackResponse;
+  md.threshold = 2;
+  GetArgs get;
+  const Result<MdHandle> handle = memory_.bind(md, MdOwner::kRecovery);
+  if (!handle) return;  // shutting down, or out of MDs: the next interval tries again
+  pings_.emplace(handle->value, std::move(ping));
+  get.md = *handle;
+  get.target = {nid, kPidLustre};
+  get.match_bits = kPingMatchBits;
+  get.timeout = std::max<Duration>(limit, std::chrono::milliseconds(1));
+  const Status status = requests_.get_for_recovery(get);
+  ULNET_ASSERT(status.is_ok(), "a GET into memory that was just bound");
+}
+
+void Recovery::handle_event(const Md& md, const Event& event) {
+  const auto found = pings_.find(md.id);
+  ULNET_ASSERT(found != pings_.end(), "a recovery ping that nobody sent");
+  const Ping& ping = found->second;
+  const bool succeeded =
+      event.status == 0 && (event.kind == EventKind::kSend || event.kind == EventKind::kReply);
+  if (ping.peer_ni == 0 && succeeded) health_.raise(state_.nets.ni(ping.ni));
+  if (!event.unlinked) return;
+  if (ping.peer_ni == 0) {
+    state_.nets.ni(ping.ni).recovery_pending = false;
+  } else if (PeerNi* peer_ni = state_.peers.find_ni(ping.peer_ni)) {
+    peer_ni->recovery_pending = false;
+  }
+  pings_.erase(found);
+}
+
+void Recovery::shut_down() {
+  for (NiId id = 0; id < state_.nets.ni_count(); ++id) {
+    state_.timers.cancel(state_.nets.ni(id).recovery);
+  }
+  state_.peers.nis().for_each(
+      [this](PeerNiId, PeerNi& peer_ni) { state_.timers.cancel(peer_ni.recovery); });
+}
+
+}  // namespace ulnet::core
