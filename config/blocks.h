@@ -45,6 +45,8 @@ void read_net_block(LoadContext& context, const YamlNode& block);
 // `global:` and the older `numa:`. Source: spec config 2.2 and 8.6.
 void read_global_block(LoadContext& context, const YamlNode& block);
 void read_numa_block(LoadContext& context, const YamlNode& block);
+// `peer:`. Source: spec config 9.1; cases CF-10.
+void read_peer_block(LoadContext& context, const YamlNode& block);
 // `ulnet:`, our own.
 void read_ulnet_block(LoadContext& context, const YamlNode& block);
 

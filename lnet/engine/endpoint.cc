@@ -59,6 +59,7 @@ class Endpoint::Impl {
   void make_loops();
   Result<Lnd*> driver_for(const NiSettings& ni);
   Status start_ni(const NiSettings& ni);
+  Status add_peer(const PeerSettings& peer);
   void wait_for_sends(Time until);
   void stop_drivers();
   void poll_once(Duration max_wait);
@@ -119,6 +120,9 @@ Status Endpoint::Impl::start() {
   for (const NiSettings& ni : settings_.nis) {
     if (Status status = start_ni(ni); !status.is_ok()) return status;
   }
+  for (const PeerSettings& peer : settings_.peers) {
+    if (Status status = add_peer(peer); !status.is_ok()) return status;
+  }
   for (const auto& driver : drivers_) driver->open();
   if (!polls()) {
     handler_thread_ = std::thread([this] {
@@ -145,6 +149,24 @@ Status Endpoint::Impl::start_ni(const NiSettings& ni) {
   logger_.info("NI {} is up{}", started->nid.to_string(),
                started->interface.empty() ? "" : fmt::format(" on {}", started->interface));
   return Status::ok();
+}
+
+// Exports of a running node list the node itself among its peers: left out, with a note.
+Status Endpoint::Impl::add_peer(const PeerSettings& peer) {
+  const auto is_own = [this](const Nid& nid) {
+    const std::vector<Nid> own = engine_->look([](const core::Core& core) { return core.nids(); });
+    return std::find(own.begin(), own.end(), nid) != own.end();
+  };
+  const std::string prefix = peer.where.empty() ? "" : peer.where + ": ";
+  if (is_own(peer.primary_nid) || std::any_of(peer.nids.begin(), peer.nids.end(), is_own)) {
+    logger_.warn("{}peer {} is this node itself: left out", prefix, peer.primary_nid.to_string());
+    return Status::ok();
+  }
+  const Status status =
+      engine_->with_core([&](core::Core& core, Time) { return core.add_peer(peer); });
+  if (status.is_ok()) return status;
+  return {status.code(),
+          fmt::format("{}peer {}: {}", prefix, peer.primary_nid.to_string(), status.text())};
 }
 
 Result<Lnd*> Endpoint::Impl::driver_for(const NiSettings& ni) {

@@ -555,11 +555,55 @@ TEST(LoaderField, FullExportLoadsWithOneNoteAboutLiveState) {
   EXPECT_THAT(full.errors, IsEmpty());
   EXPECT_THAT(full.warnings, ElementsAre("full-export-with-stats.yaml:24:11: keys that only 'show' "
                                          "prints are skipped: 'status' here, "
-                                         "6 in all",
+                                         "16 in all",
                                          HasSubstr("'CPT' is kept and has no effect"),
-                                         HasSubstr("block 'peer' is not yet in effect")));
+                                         HasSubstr("peer 0@lo, as older exports have it")));
   ASSERT_EQ(full.settings.nis.size(), 1u);
+  ASSERT_EQ(full.settings.peers.size(), 1u);
   EXPECT_EQ(full.settings.global.max_interfaces, 200);
+}
+
+TEST(LoaderPeer, PeersAreReadAsExported) {
+  const Loaded loaded = load_text(
+      "peer:\n"
+      "- primary nid: 10.0.0.2@tcp\n"
+      "  Multi-Rail: True\n"
+      "  peer ni:\n"
+      "  - nid: 10.0.0.2@tcp\n"
+      "    state: up\n"
+      "  - nid: 10.0.1.2@tcp1\n"
+      "- primary nid: 10.0.0.3@tcp\n"
+      "  Multi-Rail: no\n"
+      "- primary nid: 10.0.0.4@tcp\n"
+      "  Multi-Rail:\n",
+      "f");
+  EXPECT_THAT(loaded.errors, IsEmpty());
+  const std::vector<PeerSettings>& peers = loaded.settings.peers;
+  ASSERT_EQ(peers.size(), 3u);
+  EXPECT_EQ(peers[0].primary_nid, Nid::parse("10.0.0.2@tcp").value());
+  EXPECT_EQ(peers[0].nids.size(), 2u);
+  EXPECT_TRUE(peers[0].multi_rail);
+  EXPECT_EQ(peers[0].where, "f:2");
+  EXPECT_FALSE(peers[1].multi_rail);
+  EXPECT_TRUE(peers[2].multi_rail);
+}
+
+TEST(LoaderPeer, EachMistakeIsNamed) {
+  const Loaded loaded = load_text(
+      "peer:\n"
+      "- primary nid: 10.0.0.256@tcp\n"
+      "- Multi-Rail: maybe\n"
+      "  primary nid: 10.0.0.2@tcp\n"
+      "- peer ni: 10.0.0.3@tcp\n"
+      "- 10.0.0.4@tcp\n",
+      "f");
+  EXPECT_THAT(loaded.errors,
+              ElementsAre(HasSubstr("f:2:16: 'primary nid': NID '10.0.0.256@tcp'"),
+                          HasSubstr("f:3:15: 'Multi-Rail' must be"),
+                          HasSubstr("f:5:12: 'peer ni' is '10.0.0.3@tcp', not a list"),
+                          HasSubstr("f:6:3: 'peer' holds '10.0.0.4@tcp' where a peer is wanted")));
+  EXPECT_THAT(load_text("peer: 10.0.0.1@tcp\n", "f").errors,
+              ElementsAre(HasSubstr("f:1:7: 'peer' is '10.0.0.1@tcp', not a list")));
 }
 
 TEST(LoaderField, NumaBlockIsNumaRange) {
