@@ -22,6 +22,20 @@ MessageVerdict receive_into(ReceiveId id, const PayloadView& into) {
   return {.kind = MessageVerdict::Kind::kReceive, .id = id, .into = into};
 }
 
+// Why a request that found no memory is dropped. REQUIRES: kind is not kMatched.
+DropReason reason_of(MatchResult::Kind kind) {
+  switch (kind) {
+    case MatchResult::Kind::kTooLong:
+      return DropReason::kTooLong;
+    case MatchResult::Kind::kBadOffset:
+      return DropReason::kBadOffset;
+    case MatchResult::Kind::kNone:
+    case MatchResult::Kind::kMatched:
+      break;
+  }
+  return DropReason::kNoMatch;
+}
+
 }  // namespace
 
 // The order of the checks is the kernel's (14.1).
@@ -191,10 +205,8 @@ void Receiver::retry_parked(uint32_t portal) {
       begin_put(receive, md, match.fit);
       action.into = view_of(md, match.fit.offset, match.fit.mlength);
     } else {
-      forget_parked(receive, match.kind == MatchResult::Kind::kTooLong ? DropReason::kTooLong
-                             : match.kind == MatchResult::Kind::kBadOffset
-                                 ? DropReason::kBadOffset
-                                 : DropReason::kLazyCleared);
+      forget_parked(receive, match.kind == MatchResult::Kind::kNone ? DropReason::kLazyCleared
+                                                                    : reason_of(match.kind));
     }
     state_.actions.emplace_back(action);
   }
@@ -214,16 +226,7 @@ MessageVerdict Receiver::handle_get(const Arrival& arrival, const GetPart& get) 
   if (get.portal >= kPortals) return drop(arrival, DropReason::kPortalOutOfRange);
   const MatchResult match = state_.matches.match(
       get.portal, match_request(arrival.message.header, arrival.source_primary));
-  switch (match.kind) {
-    case MatchResult::Kind::kMatched:
-      break;
-    case MatchResult::Kind::kTooLong:
-      return drop(arrival, DropReason::kTooLong);
-    case MatchResult::Kind::kBadOffset:
-      return drop(arrival, DropReason::kBadOffset);
-    case MatchResult::Kind::kNone:
-      return drop(arrival, DropReason::kNoMatch);
-  }
+  if (match.kind != MatchResult::Kind::kMatched) return drop(arrival, reason_of(match.kind));
   count_received(arrival.message.ni, arrival.sender_id(), MessageType::kGet, 0);
   start_reply(arrival, get, state_.mds.at(match.md), match.fit);
   return {};
