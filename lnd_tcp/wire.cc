@@ -34,19 +34,7 @@ constexpr size_t kFrameChecksum = 4;
 constexpr size_t kFrameCookie0 = 8;
 constexpr size_t kFrameCookie1 = 16;
 
-// Reads integers in the sender's byte order.
-struct Reader {
-  std::span<const uint8_t> bytes;
-  bool flipped = false;
-
-  uint32_t u32(size_t offset) const {
-    const uint32_t value = load_le32(bytes.data() + offset);
-    return flipped ? byte_swap(value) : value;
-  }
-  uint64_t u64(size_t offset) const {
-    const uint64_t value = load_le64(bytes.data() + offset);
-    return flipped ? byte_swap(value) : value;
-  }
+struct Reader : SenderOrderBytes {
   bool read_nid4(size_t offset, Nid* nid) const {
     const uint64_t nid4 = u64(offset);
     if (nid4 >> 56 != 0 && nid4 != ~uint64_t{0}) return false;

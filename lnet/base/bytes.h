@@ -2,8 +2,10 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 namespace ulnet {
 
@@ -68,5 +70,21 @@ inline void store_be32(void* p, uint32_t v) {
 inline void store_be64(void* p, uint64_t v) {
   store_native(p, byte_swap(v));
 }
+
+// Bytes with integers in the order of the machine that wrote them.
+// REQUIRES, for each read: the integer lies within `bytes`.
+struct SenderOrderBytes {
+  std::span<const uint8_t> bytes;
+  bool flipped = false;  // the writer is big-endian
+
+  uint32_t u32(size_t offset) const {
+    const uint32_t value = load_le32(bytes.data() + offset);
+    return flipped ? byte_swap(value) : value;
+  }
+  uint64_t u64(size_t offset) const {
+    const uint64_t value = load_le64(bytes.data() + offset);
+    return flipped ? byte_swap(value) : value;
+  }
+};
 
 }  // namespace ulnet

@@ -32,21 +32,6 @@ constexpr size_t kInfoBytesMin = kInfoHeaderBytes + kEntryBytes;
 constexpr uint32_t kInterfacesFloor = 200;
 constexpr uint64_t kLoopbackNid4 = 0x0009'0000'0000'0000;
 
-// Reads integers in the sender's byte order.
-struct Reader {
-  std::span<const uint8_t> bytes;
-  bool flipped = false;
-
-  uint32_t u32(size_t offset) const {
-    const uint32_t value = load_le32(bytes.data() + offset);
-    return flipped ? byte_swap(value) : value;
-  }
-  uint64_t u64(size_t offset) const {
-    const uint64_t value = load_le64(bytes.data() + offset);
-    return flipped ? byte_swap(value) : value;
-  }
-};
-
 // Collects entries, without those of row 13.
 class EntryList {
  public:
@@ -68,7 +53,7 @@ class EntryList {
 
 // Large entries fill [begin, end) of the info. The first one that is not understood ends the list
 // (rows 10 to 12).
-void read_large_entries(const Reader& in, size_t begin, size_t end, EntryList& entries) {
+void read_large_entries(const SenderOrderBytes& in, size_t begin, size_t end, EntryList& entries) {
   size_t at = begin;
   while (end - at >= kLargeEntryNid4Bytes) {
     const uint8_t nid_size = in.bytes[at + kLargeEntryNid];
@@ -138,7 +123,7 @@ Nid PingInfo::primary_nid() const {
 tl::expected<PingInfo, PingInfoFailure> decode_ping_info(std::span<const uint8_t> bytes,
                                                          uint32_t interfaces_max) {
   if (bytes.size() < kInfoBytesMin) return failure(PingInfoError::kShort);
-  Reader in{bytes};
+  SenderOrderBytes in{bytes};
   in.flipped = in.u32(kMagic) == byte_swap(kPingMagic);
   if (in.u32(kMagic) != kPingMagic) return failure(PingInfoError::kBadMagic);
 
