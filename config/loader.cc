@@ -47,9 +47,10 @@ void read_top(LoadContext& context, const YamlNode& root) {
   read_map(context.report, root, "the file",
            {block(context, "net", read_net_block), block(context, "global", read_global_block),
             block(context, "numa", read_numa_block), block(context, "ulnet", read_ulnet_block),
-            not_yet(context, "ip2nets"), not_yet(context, "route"), block(context, "peer", read_peer_block),
-            not_yet(context, "routing"), not_yet(context, "buffers"), not_yet(context, "udsp"),
-            not_yet(context, "fault"), not_yet(context, "ping"), not_yet(context, "discover"),
+            not_yet(context, "ip2nets"), not_yet(context, "route"),
+            block(context, "peer", read_peer_block), not_yet(context, "routing"),
+            not_yet(context, "buffers"), not_yet(context, "udsp"), not_yet(context, "fault"),
+            not_yet(context, "ping"), not_yet(context, "discover"),
             Field{"statistics", context.skip()}});
 }
 
