@@ -367,19 +367,30 @@ TEST_F(Acceptor, ResetsRightAfterConnectLeakNothing) {
 }
 
 TEST_F(Acceptor, BrokenOffHandshakesLeakNothing) {
-  // SL-5
+  // SL-5. From several addresses, each with its own ports: those of one run out.
+  constexpr uint32_t kAddresses = 8;
   const int count = full_run() ? 100'000 : 300;
-  const Bytes bytes = opening(good());
+  std::vector<Nid> peers;
+  std::vector<Bytes> openings;
+  for (uint32_t i = 0; i < kAddresses; ++i) {
+    peers.push_back(Nid::from_ipv4(kPeer.net(), 0x7F000101 + i));
+    tcp::Hello hello = good();
+    hello.source_nid = peers.back();
+    openings.push_back(opening(hello));
+  }
   const size_t before = open_descriptors();
   for (int i = 0; i < count; ++i) {
-    RawPeer peer(port_, false);
+    const size_t address = static_cast<size_t>(i / 4) % kAddresses;
+    const Bytes& bytes = openings[address];
+    RawPeer peer(port_, false, peers[address]);
     const size_t parts[] = {0, 1, bytes.size() / 2, bytes.size()};
-    const size_t sent = parts[i % 4];
-    peer.send(Bytes(bytes.begin(), bytes.begin() + static_cast<long>(sent)));
+    ASSERT_TRUE(peer.send(Bytes(bytes.begin(), bytes.begin() + static_cast<long>(parts[i % 4]))))
+        << "connection " << i << ": " << errno_text(errno);
   }
   EXPECT_TRUE(eventually([&] { return open_descriptors() <= before; }))
       << open_descriptors() << " > " << before;
-  EXPECT_TRUE(eventually([&] { return node_.lnd->connections(1, kPeer).empty(); }));
+  for (const Nid& peer : peers)
+    EXPECT_TRUE(eventually([&] { return node_.lnd->connections(1, peer).empty(); }));
 }
 
 TEST(AcceptPolicy, SecureAllNone) {
