@@ -377,6 +377,7 @@ void Network::stall(const Nid& nid, Time until) {
 }
 
 void Network::heal() {
+  for (auto& [net, model] : models_) model.loss_per_million = 0;
   for (auto& [nid, port] : ports_) {
     port.cuts = port.refusals = port.hidings = 0;
     for (auto& [peer, to] : port.links) to.blackholes = 0;

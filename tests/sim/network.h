@@ -70,7 +70,7 @@ class Network {
   void reset(const Nid& a, const Nid& b);                         // connections between the two
   // The node's process stands still: reads, writes and notices nothing.
   void stall(const Nid& nid, Time until);
-  // Takes every fault back; stalls end by themselves.
+  // Takes every fault back, loss included; stalls end by themselves.
   void heal();
 
   // ---- looking
