@@ -85,10 +85,11 @@ class DuplicateMessage final : public Passing {
  public:
   using Passing::Passing;
   MessageVerdict handle_message(const IncomingMessage& message) override {
-    const auto* put = std::get_if<PutPart>(&message.header.part);
-    if (put != nullptr && message.header.payload_bytes == 0 && now_is_the_time())
+    const MessageVerdict verdict = inner_.handle_message(message);
+    const bool taken = verdict.kind == MessageVerdict::Kind::kDone && !verdict.dropped;
+    if (taken && message.header.type() == MessageType::kPut && now_is_the_time())
       (void)inner_.handle_message(message);
-    return inner_.handle_message(message);
+    return verdict;
   }
 };
 

@@ -11,7 +11,7 @@ enum class Sabotage : uint8_t {
   kDropCompletion,    // one send never completes
   kWrongByte,         // one payload arrives with one bit flipped
   kDoubleCompletion,  // one send completes twice: a credit comes back twice
-  kDuplicateMessage,  // one PUT is handed up twice
+  kDuplicateMessage,  // one PUT, of an empty payload, is handed up twice
 };
 
 // A decorator of `inner` that does it once, the `nth` time it could.

@@ -118,9 +118,11 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   ulnet::sim::Options options;
-  CLI::App app("Runs LNet nodes in virtual time: random seeds (default: 100), or scenario files.",
+  CLI::App app("Runs LNet nodes in virtual time: random seeds (default: 300), or scenario files.",
                "ulnet_sim");
-  app.add_option("--seeds", options.seeds, "how many random runs")->default_val(100);
+  app.add_option("--seeds", options.seeds, "how many random runs")
+      ->default_val(300)
+      ->envname("ULNET_SIM_SEEDS");
   app.add_option("--from", options.from, "the first seed")->default_val(1);
   app.add_flag("--twice", options.twice, "run each seed twice and compare what happened");
   app.add_flag("--trace", options.trace, "write what happens to standard error");
