@@ -1,5 +1,8 @@
 // ulnet_sim: runs random seeds or scenario files in virtual time.
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -37,42 +40,60 @@ void print_violations(const RunResult& result) {
 bool run_seed(const Options& options, uint64_t seed, RunResult* total) {
   const SwarmOptions run{
       .seed = seed, .trace_out = options.trace ? stderr : nullptr, .decorate = {}};
-  // Should it crash, the last line tells where.
-  fmt::print("\rseed {} ", seed);
-  std::fflush(stdout);
   const RunResult result = run_swarm(run);
   total->operations += result.operations;
   total->delivered += result.delivered;
   total->faults += result.faults;
   total->virtual_time += result.virtual_time;
   if (!result.violations.empty()) {
-    fmt::print("\nseed {} FAILED:\n", seed);
+    fmt::print("seed {} FAILED:\n", seed);
     print_violations(result);
     fmt::print("replay: {}\n", replay(seed));
     return false;
   }
   if (options.twice && run_swarm(run).hash != result.hash) {
-    fmt::print("\nseed {} FAILED: two runs differ\nreplay: {} --twice\n", seed, replay(seed));
+    fmt::print("seed {} FAILED: two runs differ\nreplay: {} --twice\n", seed, replay(seed));
     return false;
   }
   return true;
 }
 
-int run_seeds(const Options& options) {
+// `current`: the seed that is being run.
+int run_seeds(const Options& options, volatile uint64_t* current) {
   const auto start = Clock::now();
   RunResult total;
   for (uint64_t i = 0; i < options.seeds; ++i) {
+    *current = options.from + i;
     if (!run_seed(options, options.from + i, &total)) return 1;
   }
   const double seconds = seconds_since(start);
   fmt::print(
-      "\r{} seeds from {} passed in {:.1f} s ({:.1f} seeds/s): {} operations, {} messages, {} "
+      "{} seeds from {} passed in {:.1f} s ({:.1f} seeds/s): {} operations, {} messages, {} "
       "faults, "
       "{:.1f} h of virtual time\n",
       options.seeds, options.from, seconds, static_cast<double>(options.seeds) / seconds,
       total.operations, total.delivered, total.faults,
       std::chrono::duration<double, std::ratio<3600>>(total.virtual_time).count());
   return 0;
+}
+
+// Runs the seeds in a child, so that a crash, too, ends with the seed that shows it again.
+int run_seeds_in_child(const Options& options) {
+  void* const shared =
+      mmap(nullptr, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 2;
+  auto* const current = static_cast<volatile uint64_t*>(shared);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int status = run_seeds(options, current);
+    std::fflush(nullptr);
+    _exit(status);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return 2;
+  if (WIFEXITED(status) && WEXITSTATUS(status) <= 1) return WEXITSTATUS(status);
+  fmt::print("seed {} CRASHED\nreplay: {}\n", *current, replay(*current));
+  return 1;
 }
 
 int run_scenarios(const Options& options) {
@@ -110,7 +131,7 @@ int run_scale_test(uint32_t nodes) {
 int run(const Options& options) {
   if (options.scale > 0) return run_scale_test(options.scale);
   if (!options.scenarios.empty()) return run_scenarios(options);
-  return run_seeds(options);
+  return run_seeds_in_child(options);
 }
 
 }  // namespace
