@@ -22,7 +22,6 @@ class Violations {
  public:
   void add(Time now, std::string text);
   bool empty() const { return count_ == 0; }
-  size_t count() const { return count_; }
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
@@ -109,7 +108,6 @@ class Applications {
 
   // Operations, targets not counted, that have not ended.
   size_t unfinished() const;
-  size_t live(const Node& node) const { return of(node).size(); }
   // Names operations whose bound has passed.
   void check_overdue();
   // Outcomes of labelled operations and pings, in order of ending.
@@ -128,7 +126,6 @@ class Applications {
   using Table = std::map<uint64_t, std::unique_ptr<Operation>>;  // by MD handle
 
   Table& of(const Node& node) { return tables_[node.index()]; }
-  const Table& of(const Node& node) const { return tables_.at(node.index()); }
   Operation* bind(Node& node, OperationKind kind, uint32_t bytes, uint32_t fragments,
                   uint32_t options, int32_t threshold);
   void handle_event(Node& node, const Event& event);

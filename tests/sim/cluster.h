@@ -48,7 +48,6 @@ class Node final : public LndHost {
   // Runs, and does not stand still.
   bool responsive() const;
   Time stalled_until() const { return stalled_until_; }
-  uint32_t incarnation() const { return incarnation_; }
   // REQUIRES: running(). After commands, call settle().
   core::Core& core() { return *core_; }
   // Carries out what the core wants done, and hands its events to the cluster's listener.

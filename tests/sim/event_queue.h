@@ -17,8 +17,6 @@ class EventQueue {
   using What = std::function<void()>;
 
   Time now() const { return now_; }
-  bool empty() const { return heap_.empty(); }
-  size_t size() const { return heap_.size(); }
 
   // `when` in the past means now, behind what is already due now.
   void at(Time when, What what) {
