@@ -1,0 +1,134 @@
+// Nodes in virtual time: each a real core with the simulated driver and the real loopback driver
+// under it, as the engine would put them together, but without lock and thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lnet/base/rng.h"
+#include "lnet/core/core.h"
+#include "lnet/engine/loopback_lnd.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/network.h"
+#include "tests/sim/trace.h"
+
+namespace ulnet::sim {
+
+struct NodeSpec {
+  std::string name;
+  std::vector<NiSettings> nis;  // each with its nid
+  GlobalSettings global;
+  LimitSettings limits;
+};
+
+class Cluster;
+
+class Node final : public LndHost {
+ public:
+  // Wraps what the node's driver talks to; for tests that plant a bug there.
+  using Decorate = std::function<std::unique_ptr<LndHost>(LndHost&)>;
+
+  Node(Cluster& cluster, uint32_t index, NodeSpec spec)
+      : cluster_(cluster), index_(index), spec_(std::move(spec)) {}
+
+  uint32_t index() const { return index_; }
+  const NodeSpec& spec() const { return spec_; }
+  std::vector<Nid> nids() const;
+
+  // A new incarnation of the core. REQUIRES: not running.
+  void start();
+  // Shuts down as the engine does: every MD gets its last event, every message its completion.
+  void stop();
+  // Nobody in here is told anything. `how`: kKill or kPowerLoss.
+  void crash(Farewell how);
+
+  bool running() const { return core_ != nullptr; }
+  // Runs, and does not stand still.
+  bool responsive() const;
+  Time stalled_until() const { return stalled_until_; }
+  // REQUIRES: running(). After commands, call settle().
+  core::Core& core() { return *core_; }
+  // Carries out what the core wants done, and hands its events to the cluster's listener.
+  void settle() { drain_actions(); }
+
+  // The process stands still until then.
+  void stall(Time until);
+  // The wall clock jumps; only the next incarnation's cookie comes from it.
+  void step_clock(Duration by) { wall_offset_ += by; }
+  void set_fatal(const Nid& nid, bool fatal);
+
+  // ---- LndHost
+  MessageVerdict handle_message(const IncomingMessage& message) override;
+  void handle_receive_done(ReceiveId id, const Completion& completion) override;
+  void handle_send_done(SendId id, const Completion& completion) override;
+  void handle_peer_down(NiId ni, const Nid& peer, Time last_heard) override;
+  void handle_ni_fatal(NiId ni, bool fatal, std::string_view reason) override;
+  void drain_actions() override;
+  Time now() const override;
+  uint64_t random_below(uint64_t bound) override { return rng_->below(bound); }
+
+ private:
+  void dispatch(const core::Action& action);
+  void deliver_events();
+  void arm_timer();
+  void handle_timer();
+  void end();
+
+  Cluster& cluster_;
+  const uint32_t index_;
+  const NodeSpec spec_;
+  uint32_t incarnation_ = 0;
+  Duration wall_offset_{};
+  Time stalled_until_ = Time::min();
+  Time armed_ = kNever;  // earliest timer entry in the queue
+  bool draining_ = false;
+  std::unique_ptr<Rng> rng_;
+  std::unique_ptr<core::Core> core_;
+  std::unique_ptr<LndHost> decorated_;
+  std::unique_ptr<SimLnd> lnd_;
+  std::unique_ptr<LoopbackLnd> loopback_;
+};
+
+class Cluster {
+ public:
+  // Takes every event of every MD without a handler, at its time.
+  using Listener = std::function<void(Node&, const Event&)>;
+
+  explicit Cluster(uint64_t seed, std::FILE* trace_out = nullptr);
+  ~Cluster();
+
+  Node& add(NodeSpec spec);
+  Node& node(size_t index) { return *nodes_[index]; }
+  size_t size() const { return nodes_.size(); }
+  // The node with this NID, running or not; nullptr: none.
+  Node* owner(const Nid& nid);
+
+  // Runs everything that is due until then.
+  void run_until(Time end);
+  void run_for(Duration duration) { run_until(now() + duration); }
+
+  Time now() const { return queue_.now(); }
+  uint64_t seed() const { return seed_; }
+  EventQueue& queue() { return queue_; }
+  Network& network() { return network_; }
+  Trace& trace() { return trace_; }
+
+  void set_listener(Listener listener) { listener_ = std::move(listener); }
+  void set_decorate(Node::Decorate decorate) { decorate_ = std::move(decorate); }
+
+ private:
+  friend class Node;
+
+  const uint64_t seed_;
+  Trace trace_;
+  EventQueue queue_;
+  Network network_;
+  Listener listener_;
+  Node::Decorate decorate_;
+  std::map<Nid, Node*> by_nid_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+}  // namespace ulnet::sim

@@ -1,0 +1,134 @@
+#include "tests/sim/faults.h"
+
+namespace ulnet::sim {
+
+Faults::Faults(Cluster& cluster, Applications& applications, uint64_t seed)
+    : cluster_(cluster), applications_(applications), rng_(seed) {
+  for (uint32_t& weight : weights_) {
+    weight = rng_.chance(1, 2) ? 0 : static_cast<uint32_t>(rng_.between(1, 5));
+    weight_ += weight;
+  }
+  interval_ms_ = static_cast<uint64_t>(rng_.between(200, 8000));
+  repair_ms_max_ = static_cast<uint64_t>(rng_.between(100, 25000));
+}
+
+void Faults::begin(Time end) {
+  end_ = end;
+  if (weight_ > 0) step();
+}
+
+void Faults::step() {
+  cluster_.queue().in(std::chrono::milliseconds(1 + rng_.below(2 * interval_ms_)), [this] {
+    if (cluster_.now() >= end_) return;
+    uint64_t draw = rng_.below(weight_);
+    size_t kind = 0;
+    while (draw >= weights_[kind]) draw -= weights_[kind++];
+    ++count_;
+    cluster_.trace().note(cluster_.now(), "fault", {{"kind", kind}});
+    inject(static_cast<FaultKind>(kind));
+    step();
+  });
+}
+
+void Faults::inject(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kBlackhole:
+    case FaultKind::kCut:
+    case FaultKind::kLinkDown:
+    case FaultKind::kRefuse:
+    case FaultKind::kHide:
+    case FaultKind::kReset:
+      return break_path(kind);
+    case FaultKind::kPartition:
+    case FaultKind::kStall:
+    case FaultKind::kKill:
+    case FaultKind::kPowerLoss:
+    case FaultKind::kRestart:
+    case FaultKind::kClockStep:
+      return break_node(kind);
+  }
+}
+
+void Faults::break_path(FaultKind kind) {
+  Network& network = cluster_.network();
+  const Nid nid = any_nid();
+  const Nid other = any_nid();
+  const auto toggle = [this, kind, nid, other, &network](bool on) {
+    switch (kind) {
+      case FaultKind::kBlackhole:
+        return network.blackhole(nid, other, on);
+      case FaultKind::kLinkDown:
+        network.cut(nid, on);
+        return cluster_.owner(nid)->set_fatal(nid, on);
+      case FaultKind::kCut:
+        return network.cut(nid, on);
+      case FaultKind::kRefuse:
+        return network.refuse(nid, on);
+      case FaultKind::kHide:
+        return network.hide(nid, on);
+      default:
+        return;
+    }
+  };
+  if (kind == FaultKind::kReset) return network.reset(nid, other);
+  toggle(true);
+  cluster_.queue().in(repair_time(), [toggle] { toggle(false); });
+}
+
+void Faults::break_node(FaultKind kind) {
+  Node& node = any_node();
+  switch (kind) {
+    case FaultKind::kPartition:
+      partition(node, true);
+      cluster_.queue().in(repair_time(), [this, &node] { partition(node, false); });
+      return;
+    case FaultKind::kClockStep:
+      return node.step_clock(std::chrono::seconds(rng_.between(-1'000'000, 1'000'000)));
+    case FaultKind::kStall:
+      if (node.running()) node.stall(cluster_.now() + repair_time());
+      return;
+    case FaultKind::kRestart:
+      if (!node.responsive()) return;
+      applications_.stop(node);
+      return restart_later(node, Duration::zero());
+    default:
+      if (!node.running()) return;
+      applications_.crash(node, kind == FaultKind::kKill ? Farewell::kKill : Farewell::kPowerLoss);
+      return restart_later(node, repair_time());
+  }
+}
+
+void Faults::partition(Node& node, bool on) {
+  for (const Nid& nid : node.nids()) cluster_.network().cut(nid, on);
+}
+
+void Faults::restart_later(Node& node, Duration downtime) {
+  cluster_.queue().in(downtime, [&node] {
+    if (!node.running()) node.start();
+  });
+}
+
+void Faults::heal() {
+  end_ = cluster_.now();
+  cluster_.network().heal();
+  for (size_t i = 0; i < cluster_.size(); ++i) {
+    Node& node = cluster_.node(i);
+    if (!node.running()) node.start();
+    for (const Nid& nid : node.nids()) node.set_fatal(nid, false);
+  }
+}
+
+Node& Faults::any_node() {
+  return cluster_.node(rng_.below(cluster_.size()));
+}
+
+Nid Faults::any_nid() {
+  const std::vector<Nid> nids = any_node().nids();
+  return nids[rng_.below(nids.size())];
+}
+
+Duration Faults::repair_time() {
+  return std::chrono::milliseconds(1 + rng_.below(repair_ms_max_));
+}
+
+}  // namespace ulnet::sim

@@ -1,0 +1,154 @@
+// The simulator watches the core; here the simulator is watched: that it is deterministic, that its
+// checkers find planted bugs, and that scenarios hold or fail as they should.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/sim/saboteur.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/swarm.h"
+
+namespace ulnet::sim {
+namespace {
+
+TEST(Sim, SameSeedSameTrace) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const RunResult first = run_swarm({.seed = seed});
+    const RunResult second = run_swarm({.seed = seed});
+    EXPECT_EQ(first.hash, second.hash) << "seed " << seed;
+    EXPECT_EQ(first.entries, second.entries) << "seed " << seed;
+    EXPECT_GT(first.delivered, 0U) << "seed " << seed;
+  }
+}
+
+TEST(Sim, AnotherSeedAnotherTrace) {
+  EXPECT_NE(run_swarm({.seed = 1}).hash, run_swarm({.seed = 2}).hash);
+}
+
+// ---------------------------------------------------------------- planted bugs
+
+RunResult run_with(Sabotage sabotage, uint64_t seed) {
+  SwarmOptions options{.seed = seed};
+  options.decorate = [sabotage](LndHost& inner) { return make_saboteur(inner, sabotage, 3); };
+  return run_swarm(options);
+}
+
+// What the checkers say of the first of a few seeds in which the bug shows; the same seeds pass
+// without it.
+std::string complaint(Sabotage sabotage) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_TRUE(run_swarm({.seed = seed}).violations.empty()) << "seed " << seed;
+    const RunResult result = run_with(sabotage, seed);
+    if (!result.violations.empty()) return result.violations.front();
+  }
+  return "nothing";
+}
+
+TEST(SimCheckers, NameALostCompletion) {
+  EXPECT_THAT(complaint(Sabotage::kDropCompletion), testing::HasSubstr("credits"));
+}
+
+TEST(SimCheckers, NameAWrongByte) {
+  EXPECT_THAT(complaint(Sabotage::kWrongByte), testing::HasSubstr("byte 0 is wrong"));
+}
+
+TEST(SimCheckers, NameADuplicate) {
+  EXPECT_THAT(complaint(Sabotage::kDuplicateMessage), testing::HasSubstr("landed twice"));
+}
+
+TEST(SimCheckersDeathTest, TheCoreRefusesASecondCompletion) {
+  EXPECT_DEATH(run_with(Sabotage::kDoubleCompletion, 1),
+               "a driver completed a send that it does not have");
+}
+
+// ---------------------------------------------------------------- scenarios
+
+std::vector<std::filesystem::path> scenario_files() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(ULNET_SCENARIOS)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST(Scenarios, AllHold) {
+  const auto files = scenario_files();
+  ASSERT_GE(files.size(), 5U) << "in " << ULNET_SCENARIOS;
+  for (const auto& file : files) {
+    const auto result = run_scenario(file);
+    ASSERT_TRUE(result.has_value()) << result.error().text();
+    EXPECT_THAT(result->violations, testing::IsEmpty()) << file;
+    EXPECT_EQ(run_scenario(file)->hash, result->hash) << file;
+  }
+}
+
+class ScenarioText : public testing::Test {
+ protected:
+  void SetUp() override { path_ = testing::TempDir() + "scenario.yaml"; }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  Result<RunResult> run(const std::string& steps) {
+    std::ofstream(path_) << "nodes:\n  a: {nids: [10.0.0.1@tcp]}\n  b: {nids: [10.0.0.2@tcp]}\n"
+                         << "steps:\n"
+                         << steps;
+    return run_scenario(path_);
+  }
+
+  std::string path_;
+};
+
+TEST_F(ScenarioText, AnExpectationThatDoesNotHoldIsNamed) {
+  const auto result =
+      run("  - {at: 0, do: ping, name: p, node: a, to: 10.0.0.2@tcp}\n"
+          "  - {at: 1, expect: outcome, name: p, status: ETIMEDOUT}\n"
+          "  - {expect: outcome, name: q}\n"
+          "  - {expect: credits, nid: 10.0.0.1@tcp, free: 255}\n"
+          "  - {expect: drops, node: a, reason: no_such_reason, count: 0}\n");
+  ASSERT_TRUE(result.has_value()) << result.error().text();
+  EXPECT_THAT(
+      result->violations,
+      testing::ElementsAre(
+          testing::HasSubstr("line 6: 'p' ended after 0.0"),
+          testing::HasSubstr("line 7: operations 'q' that have ended: expected 1, found 0"),
+          testing::HasSubstr("line 8: free credits of 10.0.0.1@tcp: expected 255, found 256"),
+          testing::HasSubstr("line 9: drops of a for no_such_reason: expected 0, found -1")));
+}
+
+TEST_F(ScenarioText, MistakesAreNamedWithTheirLines) {
+  const auto result =
+      run("  - {at: 2, do: ping, name: p, node: x, to: 10.0.0.2@tcp}\n"
+          "  - {at: 1, do: dance}\n"
+          "  - {do: put, node: a, to: nowhere@, bytes: few, name: p, colour: red}\n");
+  ASSERT_FALSE(result.has_value());
+  for (const char* text :
+       {":5: node: no node 'x'", ":6: steps must be in order of time", ":6: nobody can do 'dance'",
+        ":7: to: ", ":7: bytes: 'few' is no whole number", ":7: 'colour' has no meaning here"}) {
+    EXPECT_THAT(result.error().text(), testing::HasSubstr(text));
+  }
+}
+
+TEST_F(ScenarioText, AFileThatIsNotThereIsNamed) {
+  EXPECT_EQ(run_scenario("no-such.yaml").error().text(), "no-such.yaml: cannot be read");
+}
+
+// ---------------------------------------------------------------- scale
+
+TEST(SimScale, AThousandNodesForTenMinutes) {
+  const auto start = std::chrono::steady_clock::now();
+  const RunResult result = run_scale(1000, 4, std::chrono::minutes(10));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf("1000 nodes with 4 NIs, 10 virtual minutes: %.1f s, %llu MiB, %llu messages\n",
+              took.count(), static_cast<unsigned long long>(resident_mib()),
+              static_cast<unsigned long long>(result.delivered));
+  EXPECT_THAT(result.violations, testing::IsEmpty());
+  // A PUT every ten seconds and its ACK, from each.
+  EXPECT_EQ(result.delivered, 1000U * 60 * 2);
+}
+
+}  // namespace
+}  // namespace ulnet::sim
