@@ -145,6 +145,9 @@ void Core::handle_timeout(Time now) {
         if (const PeerNiId next_hop = memory_.response_expired(timer->id); next_hop != 0)
           health_.response_lost(state_.peers.ni(next_hop));
         break;
+      case TimerKind::kParked:
+        receiver_.parked_expired(timer->id);
+        break;
       case TimerKind::kRecoverNi:
         recovery_.ni_due(static_cast<NiId>(timer->id));
         break;

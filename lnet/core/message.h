@@ -58,6 +58,7 @@ struct SendMessage {
 struct ReceiveMessage {
   ReceiveId id = 0;
   bool parked = false;
+  Timer parked_until;  // of a loopback message: its sender is bound to an end, too
   NiId ni = kLoopbackNi;
   PeerNiId sender = 0;  // last hop; 0: loopback
   MdId md = 0;

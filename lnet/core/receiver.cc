@@ -180,8 +180,29 @@ MessageVerdict Receiver::park(const Arrival& arrival, uint32_t portal) {
   }
   ReceiveMessage& receive = make_receive(arrival);
   receive.parked = true;
+  if (arrival.sender == nullptr) {
+    receive.parked_until.id = receive.id;
+    receive.parked_until.kind = TimerKind::kParked;
+    state_.timers.set(receive.parked_until, loopback_bound(std::get<PutPart>(receive.header.part)));
+  }
   parked.push_back(receive.id);
   return {.kind = MessageVerdict::Kind::kWait, .id = receive.id};
+}
+
+// When the PUT of our own that waits here must have ended: with its response, if it awaits one.
+Time Receiver::loopback_bound(const PutPart& put) const {
+  const Md* md = put.ack_md.is_none() ? nullptr : state_.mds.find(put.ack_md.object_cookie);
+  if (md != nullptr && md->response.is_set()) return md->response.when;
+  return state_.now + std::chrono::seconds(state_.global.transaction_timeout_s);
+}
+
+void Receiver::parked_expired(ReceiveId id) {
+  ReceiveMessage& receive = state_.receives.at(id);
+  std::deque<uint64_t>& parked =
+      state_.matches.parked(std::get<PutPart>(receive.header.part).portal);
+  parked.erase(std::find(parked.begin(), parked.end(), id));
+  forget_parked(receive, DropReason::kParkedTooLong);
+  state_.actions.emplace_back(ReceiveAction{id, receive.ni, receive.driver_cookie, {}});
 }
 
 void Receiver::retry_parked(uint32_t portal) {
@@ -200,6 +221,7 @@ void Receiver::retry_parked(uint32_t portal) {
     if (match.kind == MatchResult::Kind::kMatched) {
       Md& md = state_.mds.at(match.md);
       receive.parked = false;
+      state_.timers.cancel(receive.parked_until);
       if (PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr)
         --sender->parked;
       begin_put(receive, md, match.fit);
@@ -215,6 +237,7 @@ void Receiver::retry_parked(uint32_t portal) {
 // The message stays alive until its driver says that the payload is gone, but has no MD.
 void Receiver::forget_parked(ReceiveMessage& receive, DropReason reason) {
   receive.parked = false;
+  state_.timers.cancel(receive.parked_until);
   PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr;
   if (sender != nullptr) --sender->parked;
   count_drop(receive.ni, sender, receive.header, reason);

@@ -25,6 +25,8 @@ class Receiver {
   // An MD was attached to this portal, or the portal is not lazy any more: messages that wait there
   // may go on.
   void retry_parked(uint32_t portal);
+  // A loopback message has waited on its portal for as long as its sender may take.
+  void parked_expired(ReceiveId id);
   void shut_down();
 
  private:
@@ -53,6 +55,7 @@ class Receiver {
   void begin_put(ReceiveMessage& receive, Md& md, const Fit& fit);
   void start_reply(const Arrival& arrival, const GetPart& get, Md& md, const Fit& fit);
   void send_ack(const ReceiveMessage& receive);
+  Time loopback_bound(const PutPart& put) const;
   void forget_parked(ReceiveMessage& receive, DropReason reason);
   void count_received(NiId ni, PeerNiId sender, MessageType type, uint32_t payload_bytes);
 

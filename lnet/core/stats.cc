@@ -31,26 +31,13 @@ std::string_view to_string(FailureKind kind) {
 namespace ulnet::core {
 
 std::string_view to_string(DropReason reason) {
-  static constexpr std::array<std::string_view, kDropReasons> kNames = {"source_wildcard",
-                                                                        "source_loopback",
-                                                                        "source_is_own",
-                                                                        "peer_limit",
-                                                                        "not_routing",
-                                                                        "portal_out_of_range",
-                                                                        "reserved_portal",
-                                                                        "no_match",
-                                                                        "too_long",
-                                                                        "bad_offset",
-                                                                        "parked_portal_limit",
-                                                                        "parked_peer_limit",
-                                                                        "lazy_cleared",
-                                                                        "other_incarnation",
-                                                                        "unknown_md",
-                                                                        "md_not_waiting",
-                                                                        "wrong_response",
-                                                                        "reply_too_long",
-                                                                        "shutdown",
-                                                                        "expired_before_send"};
+  static constexpr std::array<std::string_view, kDropReasons> kNames = {
+      "source_wildcard",    "source_loopback",     "source_is_own",       "peer_limit",
+      "not_routing",        "portal_out_of_range", "reserved_portal",     "no_match",
+      "too_long",           "bad_offset",          "parked_portal_limit", "parked_peer_limit",
+      "parked_too_long",    "lazy_cleared",        "other_incarnation",   "unknown_md",
+      "md_not_waiting",     "wrong_response",      "reply_too_long",      "shutdown",
+      "expired_before_send"};
   return kNames[static_cast<size_t>(reason)];
 }
 

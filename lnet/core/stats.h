@@ -25,6 +25,7 @@ enum class DropReason : uint8_t {
   kBadOffset,          // remote offset beyond the MD
   kParkedPortalLimit,  // a lazy portal holds as many as it may
   kParkedPeerLimit,    // ... for this peer
+  kParkedTooLong,      // a loopback message outlived its bound on a lazy portal
   kLazyCleared,        // waited on a portal that is not lazy any more
   kOtherIncarnation,   // response to an earlier life of this node
   kUnknownMd,          // response for an MD that is gone

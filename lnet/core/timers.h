@@ -14,6 +14,7 @@ namespace ulnet::core {
 enum class TimerKind : uint8_t {
   kResponse,       // an ACK or REPLY for this MD
   kSendWaiting,    // a message that waits for credits
+  kParked,         // a message of our own that waits on a lazy portal of ours
   kRecoverNi,      // the next ping of a sick local NI
   kRecoverPeerNi,  // ... of a sick peer NI
 };

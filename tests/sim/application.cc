@@ -124,10 +124,11 @@ void Applications::put(Node& node, const PutOptions& options) {
   const Duration response = options.timeout > Duration::zero()
                                 ? options.timeout
                                 : std::chrono::seconds(global.transaction_timeout_s);
-  // A PUT to the node itself stays with the loopback driver as long as a lazy portal holds it, and
-  // that driver has no clock.
+  // A PUT to the node itself may wait on a lazy portal for the transaction timeout.
   const bool loops = options.target.is_lo() || cluster_.owner(options.target) == &node;
-  if (!loops) operation->bound = cluster_.now() + (options.ack ? response : attempts);
+  const Duration unanswered =
+      loops ? Duration(std::chrono::seconds(global.transaction_timeout_s)) : attempts;
+  operation->bound = cluster_.now() + (options.ack ? response : unanswered);
   puts_[operation->id] = {options.target, options.bytes, options.match_bits, std::nullopt};
 
   PutArgs args;

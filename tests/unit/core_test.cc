@@ -312,6 +312,24 @@ TEST_F(CoreTest, LazyPortalHoldsUntilMemoryComes) {
   EXPECT_EQ(world_.events(a_).size(), 2U);
 }
 
+TEST_F(CoreTest, AMessageToOneselfDoesNotWaitForEverOnALazyPortal) {
+  ASSERT_TRUE(a_.core->set_lazy(world_.now, kPortal, true).is_ok());
+  for (const AckRequest ack : {AckRequest::kAck, AckRequest::kNoAck}) {
+    const MdHandle from = a_.core->bind(source(20, ack == AckRequest::kAck ? 2 : 1)).value();
+    ASSERT_TRUE(put(a_, from, Nid::lo(), ack).is_ok());
+    world_.run();
+    EXPECT_TRUE(world_.events(a_).empty());
+    world_.advance(std::chrono::seconds(150));
+    world_.run();
+    const std::vector<Event> events = world_.events(a_);
+    ASSERT_EQ(events.size(), 1U);
+    EXPECT_TRUE(events[0].unlinked);
+    EXPECT_EQ(events[0].status, ack == AckRequest::kAck ? -ETIMEDOUT : 0);
+  }
+  EXPECT_EQ(drops(a_, "parked_too_long"), 2U);
+  EXPECT_EQ(a_.core->receives_in_progress(), 0U);
+}
+
 TEST_F(CoreTest, ClearingLazyDropsWhatWaits) {
   ASSERT_TRUE(b_.core->set_lazy(world_.now, kPortal, true).is_ok());
   const MdHandle from = a_.core->bind(source(20, 1)).value();
