@@ -31,6 +31,7 @@ uint64_t differing_bits(const uint8_t* at, size_t words, uint64_t first) {
 }  // namespace
 
 void fill_pattern(std::span<uint8_t> bytes, uint64_t seed) {
+  if (bytes.empty()) return;  // memcpy takes no null pointer, not even for nothing
   const uint64_t first = mix(seed);
   const size_t words = bytes.size() / kWordBytes;
   for (size_t i = 0; i < words; ++i) {
@@ -42,6 +43,7 @@ void fill_pattern(std::span<uint8_t> bytes, uint64_t seed) {
 }
 
 std::optional<size_t> find_difference(std::span<const uint8_t> bytes, uint64_t seed) {
+  if (bytes.empty()) return std::nullopt;
   const uint64_t first = mix(seed);
   const size_t words = bytes.size() / kWordBytes;
   for (size_t begin = 0; begin < words; begin += kChunkWords) {

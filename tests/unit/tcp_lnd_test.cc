@@ -179,7 +179,7 @@ TEST_P(Pair, SendsToNobodyFailOnceWithTheReason) {
   EXPECT_EQ(completion.health, HealthStatus::kRemoteDropped);
   EXPECT_EQ(completion.kind, FailureKind::kPeerNiNoListener);
   EXPECT_TRUE(completion.nothing_posted);
-  ASSERT_EQ(a.host.take_downs().size(), 1u);
+  ASSERT_TRUE(eventually([&] { return a.host.take_downs().size() == 1; }, {&a}));
   // In back-off a send fails at once, and says why we are in it.
   const SendId second = a.put(nobody, 10);
   completion = a.host.take_completions().at(second);
