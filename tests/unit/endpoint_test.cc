@@ -264,6 +264,7 @@ TEST_P(EndpointPair, PolledEventsComeToWhoeverPolls) {
 TEST_P(EndpointPair, StopLetsWhatWasAcceptedLeave) {
   Collector at_a;
   Collector at_b;
+  std::vector<uint8_t> sent(kPayloadBytesMax);
   std::vector<uint8_t> store(kPayloadBytesMax);
   const StopFirst stop(*this);
   MdSpec target;
@@ -274,7 +275,7 @@ TEST_P(EndpointPair, StopLetsWhatWasAcceptedLeave) {
   me.portal = kPortal;
   ASSERT_TRUE(b_->attach(me, target).has_value());
   MdSpec source;
-  source.fragments = {{store.data(), store.size()}};
+  source.fragments = {{sent.data(), sent.size()}};
   source.threshold = 1;
   source.handler = &at_a;
   for (int i = 0; i < 8; ++i) {
@@ -451,37 +452,44 @@ TEST(Endpoint, ACallFromAnotherThreadWakesASleepingPoll) {
 TEST(Endpoint, CallsFromManyThreadsAtOnce) {
   constexpr size_t kThreads = 4;
   constexpr size_t kEach = 300;
+  constexpr size_t kBytesMax = 8000;
+  // Memory of its own for each operation: two that share it would race by the test's own fault.
+  struct Operation {
+    std::vector<uint8_t> here = std::vector<uint8_t>(kBytesMax);
+    std::vector<uint8_t> there = std::vector<uint8_t>(kBytesMax);
+  };
+  std::vector<Operation> operations(kThreads * kEach);
   Collector at_a;
   Collector at_b;
-  std::vector<uint8_t> store(70000);
-  std::vector<std::vector<uint8_t>> memory(kThreads, std::vector<uint8_t>(70000));
   const uint16_t port = test::free_port();
   const auto a = Endpoint::start(node("127.0.0.2", port, 2)).value();
   const auto b = Endpoint::start(node("127.0.0.3", port, 2)).value();
-  MdSpec target;
-  target.fragments = {{store.data(), store.size()}};
-  target.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
-  target.handler = &at_b;
-  MeSpec me;
-  me.portal = kPortal;
-  ASSERT_TRUE(b->attach(me, target).has_value());
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       Rng rng(t);
       for (size_t i = 0; i < kEach; ++i) {
+        Operation& operation = operations[t * kEach + i];
+        const uint64_t match_bits = t * kEach + i;
+        const bool is_put = rng.chance(1, 2);
+        MdSpec target;
+        target.fragments = {{operation.there.data(), kBytesMax}};
+        target.options = (is_put ? kMdPut : kMdGet) | kMdTruncate;
+        target.threshold = 1;
+        target.handler = &at_b;
+        EXPECT_TRUE(b->attach({.portal = kPortal, .match_bits = match_bits}, target).has_value());
         MdSpec md;
-        md.fragments = {{memory[t].data(), rng.below(memory[t].size()) + 1}};
+        md.fragments = {{operation.here.data(), rng.below(kBytesMax) + 1}};
         md.threshold = 2;
         md.options = kMdTruncate;
         md.handler = &at_a;
         const MdHandle handle = a->bind(md).value();
         const ProcessId to{nid("127.0.0.3@tcp"), kPidLustre};
-        if (rng.chance(1, 2)) {
-          EXPECT_TRUE(a->put({.md = handle, .target = to, .portal = kPortal}).is_ok());
-        } else {
-          EXPECT_TRUE(a->get({.md = handle, .target = to, .portal = kPortal}).is_ok());
-        }
+        const Status status =
+            is_put
+                ? a->put({.md = handle, .target = to, .portal = kPortal, .match_bits = match_bits})
+                : a->get({.md = handle, .target = to, .portal = kPortal, .match_bits = match_bits});
+        EXPECT_TRUE(status.is_ok());
         if (rng.chance(1, 20)) (void)a->unlink(handle);
         if (rng.chance(1, 50)) (void)a->peers();
         if (rng.chance(1, 50)) (void)a->nets();
