@@ -1,7 +1,5 @@
 #include "lnd_tcp/tcp_lnd.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -22,12 +20,6 @@ namespace {
 
 constexpr Duration kScanMax = std::chrono::seconds(1);
 constexpr Duration kStopPoll = std::chrono::milliseconds(1);
-
-uint64_t wall_clock_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec);
-}
 
 bool same_address(const Nid& a, const Nid& b) {
   return a.size == b.size && a.address == b.address;
