@@ -38,12 +38,8 @@ SendMessage& Sender::make() {
 
 void Sender::start(SendMessage& message, Time response_deadline) {
   message.response_deadline = response_deadline;
-  PathRequest request = request_of(message);
-  if (message.is_response) {
-    request.response_ni = &state_.nets.ni(message.ni);
-    request.response_sender = message.next_hop != 0 ? &state_.peers.ni(message.next_hop) : nullptr;
-    message.next_hop = 0;
-  }
+  const PathRequest request = request_of(message);
+  message.next_hop = 0;
   attempt(message, request);
   run_ready();
 }
@@ -54,6 +50,10 @@ PathRequest Sender::request_of(const SendMessage& message) const {
   request.source = message.source;
   request.reserved_portal = on_reserved_portal(message.header);
   request.for_recovery = message.for_recovery;
+  if (message.is_response) {
+    request.response_ni = &state_.nets.ni(message.ni);
+    request.response_sender = message.next_hop != 0 ? &state_.peers.ni(message.next_hop) : nullptr;
+  }
   request.avoid_ni = message.failed_ni;
   request.keep_ni = message.keep_ni;
   request.avoid_peer_ni = message.failed_peer_ni;
@@ -216,12 +216,7 @@ void Sender::resend(SendMessage& message, const Completion& completion) {
   message.keep_ni = local ? kLoopbackNi : message.ni;
   message.failed_peer_ni = remote ? message.next_hop : 0;
   message.keep_peer_ni = remote ? 0 : message.next_hop;
-  PathRequest request = request_of(message);
-  if (message.is_response) {
-    request.response_ni = &state_.nets.ni(message.ni);
-    request.response_sender = &state_.peers.ni(message.next_hop);
-  }
-  attempt(message, request);
+  attempt(message, request_of(message));
 }
 
 void Sender::waiting_expired(SendId id) {
