@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   const auto ack = value_or_exit(wait_for(*endpoint, source, ulnet::EventKind::kAck), "PUT");
-  std::printf("PUT: %u of %u bytes acknowledged\n", ack.mlength, ack.rlength);
+  std::printf("PUT: %u of %u bytes acknowledged\n", ack.mlength, kBufferBytes);
 
   // 3. GET the same bytes back: SEND and REPLY.
   std::vector<uint8_t> fetched(kBufferBytes);

@@ -57,6 +57,7 @@ run_pair() {
   timeout 30 "$1/ulnet_initiator" 127.0.0.3@tcp 127.0.0.2@tcp "$PORT" >"$SCRATCH/initiator.log" 2>&1 ||
     fail "ulnet_initiator of $1"
   cat "$SCRATCH/initiator.log"
+  grep -q '^PUT: 1048576 of 1048576 bytes acknowledged$' "$SCRATCH/initiator.log" || fail "no whole PUT"
   grep -q 'GET: 1048576 bytes, equal' "$SCRATCH/initiator.log" || fail "no verified GET"
   wait_for_line target 'PUT of 1048576 bytes at offset 0 from .*127.0.0.3@tcp, hdr_data 42'
   wait_for_line target 'GET of 1048576 bytes'
