@@ -208,6 +208,24 @@ INSTANTIATE_TEST_SUITE_P(
                              900}),
     [](const auto& test) { return test.param.name; });
 
+// Decisions D2 with health switched off: only the message itself remembers what failed. The other
+// NI has a message under way, so its credits alone would send the resend the failed way again.
+TEST_F(HealthTest, TheFailedHalfIsRememberedWithoutHealth) {
+  GlobalSettings global;
+  global.health_sensitivity = 0;
+  two_rails(global);
+  put();
+  const SendAction first = last_send();
+  put();
+  ASSERT_NE(last_send().ni, first.ni);
+  world_.fail_one(*a_, kLocalFault);
+  world_.collect();
+  ASSERT_EQ(a_->sends.size(), 2U);
+  EXPECT_NE(last_send().ni, first.ni);
+  EXPECT_EQ(last_send().next_hop, first.next_hop);
+  EXPECT_EQ(health_of(*a_, "10.0.1.1@tcp"), 1000);
+}
+
 TEST_F(HealthTest, RetriesEndAndAreCountedOncePerMessage) {
   two_rails();
   for (int i = 0; i < 10; ++i) {
