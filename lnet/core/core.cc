@@ -16,64 +16,128 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
       receiver_(state_, memory_, sender_, health_),
       requests_(state_, memory_, sender_),
       recovery_(state_, memory_, requests_, health_),
-      ping_(state_, memory_) {
+      ping_(state_, memory_),
+      membership_(state_, sender_, health_),
+      discovery_(state_, memory_, requests_, sender_, membership_, ping_) {
   memory_.set_internal_events(
       [this](const Md& md, const Event& event) { handle_event(md, event); });
   receiver_.set_push_taken([this] { ping_.post_push_target(); });
   health_.set_sick([this](Ni& ni) { recovery_.enter(ni); },
                    [this](PeerNi& peer_ni) { recovery_.enter(peer_ni); });
+  sender_.set_peer_needed([this](Peer& peer) { return discovery_.must_wait(peer); });
+  membership_.set_hooks(
+      {.ask = [this](Peer& peer, const Nid& nid) { discovery_.ask(peer, nid); },
+       .leaves = [this](Peer& peer, Peer* heir) { discovery_.leaves(peer, heir); }});
   ping_.rebuild();
   ping_.post_push_target();
 }
 
+void Core::settle() {
+  while (discovery_.has_work() || sender_.has_rerouted()) {
+    discovery_.run();
+    sender_.run_rerouted();
+  }
+}
+
 // Events of MDs that the core itself owns.
 void Core::handle_event(const Md& md, const Event& event) {
-  if (md.owner == MdOwner::kRecovery) {
-    recovery_.handle_event(md, event);
-  } else {
-    ping_.handle_event(md, event);
+  switch (md.owner) {
+    case MdOwner::kRecovery:
+      return recovery_.handle_event(md, event);
+    case MdOwner::kDiscovery:
+      return discovery_.handle_event(md, event);
+    case MdOwner::kPushTarget:
+      if (event.kind == EventKind::kPut) discovery_.handle_push(event, ping_.pushed(md, event));
+      return ping_.handle_event(md, event);
+    case MdOwner::kPingTarget:
+      return ping_.handle_event(md, event);
+    case MdOwner::kApplication:
+      break;
   }
 }
 
 // ---------------------------------------------------------------- local side
 
-Result<NiId> Core::add_ni(const NiSettings& settings, const NiStarted& started) {
+Result<NiId> Core::add_ni(Time now, const NiSettings& settings, const NiStarted& started) {
+  state_.now = now;
   const Result<NiId> ni = state_.nets.add_ni(settings, started);
-  if (ni) ping_.rebuild();
+  if (ni) own_info_changed();
+  settle();
   return ni;
 }
 
-void Core::handle_ni_fatal(NiId id, bool fatal) {
+void Core::handle_ni_fatal(Time now, NiId id, bool fatal) {
   Ni& ni = state_.nets.ni(id);
   if (ni.fatal == fatal) return;
+  state_.now = now;
   ni.fatal = fatal;
   ++ni.failure_kinds[static_cast<size_t>(fatal ? FailureKind::kLocalNiDown
                                                : FailureKind::kLocalNiUp)];
-  ping_.rebuild();
+  own_info_changed();
+  settle();
 }
 
-// ---------------------------------------------------------------- peers by hand
+void Core::own_info_changed() {
+  ping_.rebuild();
+  discovery_.own_info_changed();
+}
 
-Status Core::add_peer(const PeerSettings& settings) {
-  std::vector<Nid> nids = {settings.primary_nid};
-  for (const Nid& nid : settings.nids) {
-    if (nid != settings.primary_nid) nids.push_back(nid);
-  }
-  for (const Nid& nid : nids) {
-    if (nid.is_any() || nid.is_lo())
-      return {EINVAL, fmt::format("{} is no NID of a peer", nid.to_string())};
-    if (const PeerNi* known = state_.peers.find(nid)) {
-      return {EEXIST, fmt::format("{} belongs to peer {}", nid.to_string(),
-                                  state_.peers.peer(known->peer).primary_nid.to_string())};
-    }
-  }
-  const PeerId peer =
-      state_.peers.create(nids.front(), state_.nets.peer_credits(nids.front().net()), false).peer;
-  for (size_t i = 1; i < nids.size(); ++i) {
-    state_.peers.add(peer, nids[i], state_.nets.peer_credits(nids[i].net()));
-  }
-  state_.peers.peer(peer).state = kPeerConfigured | (settings.multi_rail ? kPeerMultiRail : 0U);
+// ---------------------------------------------------------------- peers
+
+Status Core::configure_peer(Time now, const PeerSettings& peer) {
+  state_.now = now;
+  Status status = membership_.configure(peer);
+  settle();
+  return status;
+}
+
+Status Core::delete_peer(Time now, const Nid& primary, std::span<const Nid> nids, bool force) {
+  state_.now = now;
+  Status status = membership_.remove(primary, nids, force);
+  settle();
+  return status;
+}
+
+Status Core::add_peer(Time now, std::span<const Nid> nids) {
+  state_.now = now;
+  const Result<PeerId> peer = membership_.name(nids);
+  if (!peer) return peer.error();
+  if (state_.global.discovery) discovery_.start(state_.peers.peer(*peer), false, {});
+  settle();
   return Status::ok();
+}
+
+Status Core::discover(Time now, const Nid& nid, bool force, EventHandler& handler,
+                      void* user_data) {
+  if (state_.shutting_down) return {ESHUTDOWN, "the node is stopping"};
+  if (nid.is_any()) return {EINVAL, fmt::format("{} is no NID of a node", nid.to_string())};
+  state_.now = now;
+  if (state_.nets.is_local_nid(nid)) {
+    Event event;
+    event.unlinked = true;
+    event.user_data = user_data;
+    state_.handled_events.push_back({event, &handler});
+    return Status::ok();
+  }
+  PeerNi* peer_ni = find_or_create_peer_ni(state_, nid, false);
+  discovery_.start(state_.peers.peer(peer_ni->peer), force, {&handler, user_data});
+  settle();
+  return Status::ok();
+}
+
+void Core::set_discovery(Time now, bool on) {
+  if (state_.global.discovery == on) return;
+  state_.now = now;
+  state_.global.discovery = on;
+  ping_.refresh();
+  discovery_.switched();
+  settle();
+}
+
+Nid Core::primary_nid(const Nid& nid) const {
+  if (nid.is_lo()) return nid;
+  if (state_.nets.is_local_nid(nid)) return nids().front();
+  return state_.peers.primary_of(nid);
 }
 
 // ---------------------------------------------------------------- memory
@@ -84,6 +148,7 @@ Result<MdHandle> Core::md_attach(Time now, MeHandle handle, const MdSpec& spec) 
   const uint32_t portal = me != nullptr ? me->spec.portal : 0;
   const Result<MdHandle> md = memory_.md_attach(handle, spec);
   if (md) receiver_.retry_parked(portal);
+  settle();
   return md;
 }
 
@@ -93,6 +158,7 @@ Status Core::set_lazy(Time now, uint32_t portal, bool lazy) {
   state_.now = now;
   state_.matches.set_lazy(portal, lazy);
   if (!lazy) receiver_.retry_parked(portal);
+  settle();
   return Status::ok();
 }
 
@@ -100,29 +166,37 @@ Status Core::set_lazy(Time now, uint32_t portal, bool lazy) {
 
 Status Core::put(Time now, const PutArgs& args) {
   state_.now = now;
-  return requests_.put(args);
+  Status status = requests_.put(args);
+  settle();
+  return status;
 }
 
 Status Core::get(Time now, const GetArgs& args) {
   state_.now = now;
-  return requests_.get(args);
+  Status status = requests_.get(args);
+  settle();
+  return status;
 }
 
 // ---------------------------------------------------------------- drivers
 
 MessageVerdict Core::handle_message(Time now, const IncomingMessage& message) {
   state_.now = now;
-  return receiver_.handle_message(message);
+  const MessageVerdict verdict = receiver_.handle_message(message);
+  settle();
+  return verdict;
 }
 
 void Core::handle_receive_done(Time now, ReceiveId id, const Completion& completion) {
   state_.now = now;
   receiver_.handle_receive_done(id, completion);
+  settle();
 }
 
 void Core::handle_send_done(Time now, SendId id, const Completion& completion) {
   state_.now = now;
   sender_.handle_send_done(id, completion);
+  settle();
 }
 
 void Core::handle_peer_down(Time now, NiId, const Nid& peer, Time last_heard) {
@@ -142,8 +216,8 @@ void Core::handle_timeout(Time now) {
         break;
       case TimerKind::kResponse:
         ++state_.stats.response_timeout_count;
-        if (const PeerNiId next_hop = memory_.response_expired(timer->id); next_hop != 0)
-          health_.response_lost(state_.peers.ni(next_hop));
+        if (const PeerNiId next_hop = memory_.response_expired(timer->id))
+          if (PeerNi* peer_ni = state_.peers.find_ni(next_hop)) health_.response_lost(*peer_ni);
         break;
       case TimerKind::kParked:
         receiver_.parked_expired(timer->id);
@@ -154,7 +228,11 @@ void Core::handle_timeout(Time now) {
       case TimerKind::kRecoverPeerNi:
         recovery_.peer_ni_due(timer->id);
         break;
+      case TimerKind::kPushAgain:
+        discovery_.push_due(timer->id);
+        break;
     }
+    settle();
   }
 }
 
@@ -162,6 +240,7 @@ void Core::shut_down(Time now) {
   if (state_.shutting_down) return;
   state_.now = now;
   state_.shutting_down = true;
+  discovery_.shut_down();
   recovery_.shut_down();
   sender_.shut_down();
   receiver_.shut_down();

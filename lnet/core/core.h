@@ -12,7 +12,9 @@
 #include <memory>
 #include <vector>
 
+#include "lnet/core/discovery.h"
 #include "lnet/core/health.h"
+#include "lnet/core/membership.h"
 #include "lnet/core/memory.h"
 #include "lnet/core/ping_service.h"
 #include "lnet/core/receiver.h"
@@ -34,16 +36,22 @@ class Core {
 
   // ---- local side
   // A NI that its driver has started. Errors: EEXIST.
-  Result<NiId> add_ni(const NiSettings& settings, const NiStarted& started);
+  Result<NiId> add_ni(Time now, const NiSettings& settings, const NiStarted& started);
   // The id the next add_ni() will give.
   NiId next_ni_id() const { return static_cast<NiId>(state_.nets.ni_count()); }
-  void handle_ni_fatal(NiId ni, bool fatal);
+  void handle_ni_fatal(Time now, NiId ni, bool fatal);
 
-  // ---- peers by hand
-  // One node with these NIDs, the primary among them: `multi_rail`: any of them may be used for a
-  // message to any.
-  // Errors: EEXIST (names it) a NID that a peer has already; EINVAL a wildcard or loopback NID.
-  Status add_peer(const PeerSettings& peer);
+  // ---- peers
+  // See Endpoint for all of these.
+  Status configure_peer(Time now, const PeerSettings& peer);
+  Status delete_peer(Time now, const Nid& primary, std::span<const Nid> nids, bool force);
+  Status add_peer(Time now, std::span<const Nid> nids);
+  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a wildcard.
+  Status discover(Time now, const Nid& nid, bool force, EventHandler& handler, void* user_data);
+  // Takes part in discovery from now on, or no more; peers are told.
+  void set_discovery(Time now, bool on);
+  // The name of the node that has this NID, as far as is known now.
+  Nid primary_nid(const Nid& nid) const;
 
   // ---- memory; see Endpoint
   Result<MeHandle> me_attach(const MeSpec& spec) { return memory_.me_attach(spec); }
@@ -93,6 +101,10 @@ class Core {
 
  private:
   void handle_event(const Md& md, const Event& event);
+  // What our ping info says has changed: up it goes, and to the peers.
+  void own_info_changed();
+  // Does what the call in progress has left to do. The last thing each call does.
+  void settle();
 
   State state_;
   Memory memory_;
@@ -102,6 +114,8 @@ class Core {
   Requests requests_;
   Recovery recovery_;
   PingService ping_;
+  Membership membership_;
+  Discovery discovery_;
 };
 
 }  // namespace ulnet::core

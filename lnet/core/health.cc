@@ -25,19 +25,21 @@ Blame blame_of(HealthStatus status) {
   return Blame::kBoth;
 }
 
-void Health::attempt_failed(Ni& ni, PeerNi& peer_ni, const Completion& completion) {
+void Health::attempt_failed(Ni& ni, PeerNi* peer_ni, const Completion& completion) {
   const auto status = static_cast<size_t>(completion.health);
   const auto kind = static_cast<size_t>(completion.kind);
   ++state_.stats.health[status];
   ++ni.failures[status];
   ++ni.failure_kinds[kind];
-  ++peer_ni.failures[status];
-  ++peer_ni.failure_kinds[kind];
+  if (peer_ni != nullptr) {
+    ++peer_ni->failures[status];
+    ++peer_ni->failure_kinds[kind];
+  }
 
   const Blame blame = blame_of(completion.health);
   if (blame == Blame::kLocal || blame == Blame::kBoth) lower(ni);
   if (blame == Blame::kRemote || blame == Blame::kBoth) {
-    if (remote_health_counts(peer_ni)) lower(peer_ni);
+    if (peer_ni != nullptr && remote_health_counts(*peer_ni)) lower(*peer_ni);
   }
 }
 

@@ -28,14 +28,17 @@ class Health {
     sick_peer_ = std::move(peer_ni);
   }
 
-  // An attempt to send, or a receive, ended with a failure. Counts it, too.
-  void attempt_failed(Ni& ni, PeerNi& peer_ni, const Completion& completion);
+  // An attempt to send, or a receive, ended with a failure. Counts it, too. `peer_ni`: nullptr when
+  // that is gone.
+  void attempt_failed(Ni& ni, PeerNi* peer_ni, const Completion& completion);
   // A message left by `ni`.
   void sent(Ni& ni) { raise(ni); }
   // A message came in by `ni` from `peer_ni`.
   void received(Ni& ni, PeerNi& peer_ni);
   // No response came to a request that went to `next_hop` (7.3).
   void response_lost(PeerNi& next_hop) { lower(next_hop); }
+  // Its own node says that it is down (7.3).
+  void reported_down(PeerNi& peer_ni) { lower(peer_ni); }
 
   // A local NI's own recovery ping was sent, or answered.
   void raise(Ni& ni);

@@ -31,6 +31,7 @@ enum class MdOwner : uint8_t {
   kPingTarget,  // our ping info
   kPushTarget,  // somebody else's, on its way in
   kRecovery,    // the answer to a recovery ping
+  kDiscovery,   // the answer to a discovery ping, or our info on its way
 };
 
 struct Md {

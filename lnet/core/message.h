@@ -2,6 +2,7 @@
 //
 // Life of a SendMessage:
 //
+//   start ──> WAIT_DISCOVERY, if the peer is not known well enough ──> start
 //   start ──> path found ──> WAIT_PEER_CREDIT ──> WAIT_NI_CREDIT ──> IN_DRIVER ──> done (credits
 //   back, event)
 //     │           │                 │ deadline, MD unlinked │            ^
@@ -27,11 +28,11 @@
 namespace ulnet::core {
 
 struct SendMessage {
-  enum class State : uint8_t { kNew, kWaitPeerCredit, kWaitNiCredit, kInDriver };
+  enum class State : uint8_t { kNew, kWaitDiscovery, kWaitPeerCredit, kWaitNiCredit, kInDriver };
 
   SendId id = 0;
   State state = State::kNew;
-  bool for_recovery = false;     // a recovery ping: to exactly its NID, and never again
+  bool pinned = false;           // a ping to exactly its NID, and never again: for recovery
   bool awaits_response = false;  // a PUT with ACK or a GET
   NiId ni = kLoopbackNi;
   PeerNiId next_hop = 0;            // 0: loopback, or no path yet
@@ -46,7 +47,8 @@ struct SendMessage {
   PeerNiId failed_peer_ni = 0;
   PeerNiId keep_peer_ni = 0;
   uint64_t next_waiting = 0;  // in a Credits queue
-  Timer waiting;              // fires at `deadline` while it waits for credits
+  Timer waiting;              // fires at `deadline` while it waits for discovery or credits
+  Nid target;                 // asked for; header.dest_nid is what came of it
   Nid source;                 // asked for; wildcard: choose
   bool is_response =
       false;  // an ACK or REPLY: goes back from `ni`, and to `next_hop` if that is its target

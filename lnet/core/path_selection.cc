@@ -41,8 +41,10 @@ struct Pair {
 };
 
 bool has_family(const State& state, const PeerNet& net, bool ipv6) {
-  return std::any_of(net.nis.begin(), net.nis.end(),
-                     [&](PeerNiId id) { return state.peers.ni(id).nid.is_ipv6() == ipv6; });
+  return std::any_of(net.nis.begin(), net.nis.end(), [&](PeerNiId id) {
+    const PeerNi& peer_ni = state.peers.ni(id);
+    return peer_ni.nid.is_ipv6() == ipv6 && !peer_ni.disowned;
+  });
 }
 
 // The best pair on one net, or nothing: no NI of ours there, or none of the peer's address family.
@@ -58,9 +60,10 @@ std::optional<Pair> best_pair_on(State& state, PeerNet& net, const PathRequest& 
   PeerNi* peer_ni = nullptr;
   for (const PeerNiId id : net.nis) {
     PeerNi& candidate = state.peers.ni(id);
-    if (candidate.nid.is_ipv6() != ni->nid.is_ipv6()) continue;
+    if (candidate.nid.is_ipv6() != ni->nid.is_ipv6() || candidate.disowned) continue;
     keep_better(peer_ni, candidate, [&](const PeerNi& each) { return rank(each, request); });
   }
+  if (peer_ni == nullptr) return std::nullopt;
   return Pair{ni, peer_ni, &net};
 }
 
@@ -103,7 +106,7 @@ std::optional<Pair> best_pair(State& state, Peer& peer, const PathRequest& reque
 // A non-multi-rail peer sees one steady source NID: the first NI used with it stays its preferred
 // one (5.4).
 Ni* preferred_or_best_ni(State& state, PeerNi& peer_ni, const PathRequest& request) {
-  const bool steady = !request.reserved_portal && !request.for_recovery;
+  const bool steady = !request.reserved_portal && !request.pinned;
   if (peer_ni.preferred_ni != kLoopbackNi && steady) return &state.nets.ni(peer_ni.preferred_ni);
   Ni* ni = best_local_ni(state, request.dest.net(), request.dest);
   const bool multi_rail = state.peers.peer(peer_ni.peer).is_multi_rail();
@@ -135,7 +138,7 @@ Failure no_way(const PathRequest& request) {
 }
 
 bool is_multi_rail(const State& state, const PeerNi& peer_ni, const PathRequest& request) {
-  return state.peers.peer(peer_ni.peer).is_multi_rail() && !request.for_recovery;
+  return state.peers.peer(peer_ni.peer).is_multi_rail() && !request.pinned;
 }
 
 }  // namespace
@@ -189,7 +192,7 @@ Result<Path> select_path(State& state, const PathRequest& request) {
     }
   }
   const bool to_self =
-      !request.is_response() && !request.for_recovery && state.nets.is_local_nid(request.dest);
+      !request.is_response() && !request.pinned && state.nets.is_local_nid(request.dest);
   if (request.dest.is_lo() || to_self) return Path{kLoopbackNi, 0, Nid::lo()};
 
   const bool back_to_sender =

@@ -14,7 +14,7 @@ struct PathRequest {
   const Ni* response_ni = nullptr;
   PeerNi* response_sender = nullptr;
   bool reserved_portal = false;
-  bool for_recovery = false;  // to exactly `dest`, also if that is a NID of ours
+  bool pinned = false;  // to exactly `dest`, also if that is a NID of ours
   // Of a resend (decisions D2): avoided while another is usable; kept while as good as any. 0@lo
   // and 0 name nobody.
   NiId avoid_ni = kLoopbackNi;

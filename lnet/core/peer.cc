@@ -1,5 +1,7 @@
 #include "lnet/core/peer.h"
 
+#include <algorithm>
+
 #include "lnet/base/assert.h"
 
 namespace ulnet::core {
@@ -31,15 +33,63 @@ PeerNi& PeerTable::add(PeerId peer_id, const Nid& nid, int32_t credits) {
   ni.tx_credits = Credits(credits);
   by_nid_[nid] = ni_id;
 
-  Peer& peer = peers_.at(peer_id);
-  for (PeerNet& net : peer.nets) {
-    if (net.net == nid.net()) {
-      net.nis.push_back(ni_id);
-      return ni;
-    }
-  }
-  peer.nets.push_back(PeerNet{nid.net(), 0, {ni_id}});
+  enlist(peers_.at(peer_id), ni);
   return ni;
+}
+
+void PeerTable::enlist(Peer& peer, PeerNi& ni) {
+  ni.peer = peer.id;
+  for (PeerNet& net : peer.nets) {
+    if (net.net == ni.nid.net()) return net.nis.push_back(ni.id);
+  }
+  peer.nets.push_back(PeerNet{ni.nid.net(), 0, {ni.id}});
+}
+
+void PeerTable::delist(Peer& peer, const PeerNi& ni) {
+  const auto net = std::find_if(peer.nets.begin(), peer.nets.end(),
+                                [&](const PeerNet& each) { return each.net == ni.nid.net(); });
+  std::erase(net->nis, ni.id);
+  if (net->nis.empty()) peer.nets.erase(net);
+}
+
+void PeerTable::move(PeerNi& ni, Peer& peer) {
+  delist(peers_.at(ni.peer), ni);
+  enlist(peer, ni);
+}
+
+void PeerTable::remove(PeerNi& ni) {
+  ULNET_ASSERT(!ni.recovery.is_set(), "a peer NI that is gone would be pinged");
+  delist(peers_.at(ni.peer), ni);
+  by_nid_.erase(ni.nid);
+  nis_.erase(ni.id);
+}
+
+void PeerTable::remove(Peer& peer) {
+  ULNET_ASSERT(peer.nets.empty(), "a peer goes after its NIDs");
+  ULNET_ASSERT(!peer.discovery.push_again.is_set(), "a peer that is gone would be pushed to");
+  forget_traffic(peer);
+  std::erase(order_, peer.id);
+  peers_.erase(peer.id);
+}
+
+void PeerTable::forget_traffic(Peer& peer) {
+  if (peer.by_traffic) --by_traffic_count_;
+  peer.by_traffic = false;
+}
+
+void PeerTable::put_first(Peer& peer, const Nid& nid) {
+  const auto net = std::find_if(peer.nets.begin(), peer.nets.end(),
+                                [&](const PeerNet& each) { return each.net == nid.net(); });
+  const auto ni = std::find_if(net->nis.begin(), net->nis.end(),
+                               [&](PeerNiId id) { return nis_.at(id).nid == nid; });
+  std::rotate(net->nis.begin(), ni, ni + 1);
+  std::rotate(peer.nets.begin(), net, net + 1);
+}
+
+std::vector<PeerNiId> PeerTable::nis_of(const Peer& peer) const {
+  std::vector<PeerNiId> all;
+  for (const PeerNet& net : peer.nets) all.insert(all.end(), net.nis.begin(), net.nis.end());
+  return all;
 }
 
 size_t PeerTable::ni_count(PeerId id) const {

@@ -6,9 +6,6 @@
 namespace ulnet::core {
 namespace {
 
-// Pushes longer than this are truncated and acknowledged as such.
-constexpr size_t kPushBufferBytes = 4096;
-
 MeSpec reserved_me() {
   MeSpec spec;
   spec.portal = kReservedPortal;
@@ -19,7 +16,7 @@ MeSpec reserved_me() {
 }  // namespace
 
 void PingService::rebuild() {
-  ++sequence_;
+  ++state_.info_sequence;
   put_up();
 }
 
@@ -30,8 +27,9 @@ void PingService::refresh() {
 void PingService::put_up() {
   PingInfo info;
   info.features = kPingNiStatus | kPingRoutingDisabled | kPingMultiRail;
+  if (state_.global.discovery) info.features |= kPingDiscovery;
   info.pid = state_.pid;
-  info.sequence = sequence_;
+  info.sequence = state_.info_sequence;
   for (const NetId net : state_.nets.nets()) {
     for (const NiId id : state_.nets.nis_of(net)) {
       const Ni& ni = state_.nets.ni(id);
@@ -53,7 +51,7 @@ void PingService::put_up() {
 }
 
 void PingService::post_push_target() {
-  std::vector<uint8_t> bytes(kPushBufferBytes);
+  std::vector<uint8_t> bytes(push_bytes_);
   MdSpec md;
   md.fragments = {{bytes.data(), bytes.size()}};
   md.options = kMdPut | kMdTruncate;
@@ -63,6 +61,10 @@ void PingService::post_push_target() {
   const Result<MdHandle> target = memory_.md_attach(*me, md, MdOwner::kPushTarget);
   ULNET_ASSERT(target.has_value(), "the push buffer is a valid MD");
   buffers_.emplace(target->value, std::move(bytes));
+}
+
+std::span<const uint8_t> PingService::pushed(const Md& md, const Event& event) const {
+  return std::span(buffers_.at(md.id)).subspan(event.offset, event.mlength);
 }
 
 void PingService::handle_event(const Md& md, const Event& event) {

@@ -346,7 +346,7 @@ void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
     if (completion.error == 0) {
       count_received(receive->ni, receive->sender, receive->header.type(), receive->event.mlength);
     } else if (receive->sender != 0 && !state_.shutting_down) {
-      health_.attempt_failed(state_.nets.ni(receive->ni), state_.peers.ni(receive->sender),
+      health_.attempt_failed(state_.nets.ni(receive->ni), state_.peers.find_ni(receive->sender),
                              completion);
     }
     const bool ack_disabled = (state_.mds.at(receive->md).options & kMdAckDisable) != 0;
@@ -418,10 +418,10 @@ void Receiver::count_received(NiId ni, PeerNiId sender, MessageType type, uint32
   ++state_.stats.recv_count;
   state_.stats.recv_length += payload_bytes;
   ++count_of(state_.nets.ni(ni).stats.received, type);
-  if (sender == 0) return;
-  PeerNi& peer_ni = state_.peers.ni(sender);
-  ++count_of(peer_ni.stats.received, type);
-  health_.received(state_.nets.ni(ni), peer_ni);
+  PeerNi* peer_ni = state_.peers.find_ni(sender);
+  if (peer_ni == nullptr) return;  // loopback, or gone meanwhile
+  ++count_of(peer_ni->stats.received, type);
+  health_.received(state_.nets.ni(ni), *peer_ni);
 }
 
 MessageVerdict Receiver::drop(const Arrival& arrival, DropReason reason) {

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
+#include "lnet/core/backoff.h"
 #include "lnet/wire/ping_info.h"
 
 namespace ulnet::core {
 
 Duration Recovery::interval(uint32_t pings) {
-  const uint64_t cap =
-      static_cast<uint64_t>(std::max(1, state_.global.max_recovery_ping_interval_s));
-  const uint64_t plain = pings < 32 ? std::min(uint64_t{1} << pings, cap) : cap;
-  const Duration base = std::chrono::seconds(plain);
-  return base + Duration(static_cast<int64_t>(
-                    state_.rng.below(static_cast<uint64_t>(base.count()) / 4 + 1)));
+  return backoff_interval(state_.rng, pings, state_.global.max_recovery_ping_interval_s);
 }
 
 void Recovery::enter(Ni& ni) {
@@ -75,7 +71,7 @@ void Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
   get.target = {nid, kPidLustre};
   get.match_bits = kPingMatchBits;
   get.timeout = std::max<Duration>(limit, std::chrono::milliseconds(1));
-  const Status status = requests_.get_for_recovery(get);
+  const Status status = requests_.get_pinned(get);
   ULNET_ASSERT(status.is_ok(), "a GET into memory that was just bound");
 }
 

@@ -43,11 +43,11 @@ Status Requests::get(const GetArgs& args) {
   return start_get(args, false);
 }
 
-Status Requests::get_for_recovery(const GetArgs& args) {
+Status Requests::get_pinned(const GetArgs& args) {
   return start_get(args, true);
 }
 
-Status Requests::start_get(const GetArgs& args, bool for_recovery) {
+Status Requests::start_get(const GetArgs& args, bool pinned) {
   const Result<Md*> found = find_source(args.md);
   if (!found) return found.error();
   Md& md = **found;
@@ -56,7 +56,7 @@ Status Requests::start_get(const GetArgs& args, bool for_recovery) {
   message.source = args.source;
   message.md = md.id;
   message.awaits_response = true;
-  message.for_recovery = for_recovery;
+  message.pinned = pinned;
   message.header.dest_nid = args.target.nid;
   message.header.dest_pid = args.target.pid;
   message.header.part = GetPart{WireHandle{state_.interface_cookie, md.id}, args.match_bits,

@@ -17,12 +17,12 @@ class Requests {
   // See Endpoint::put and get.
   Status put(const PutArgs& args);
   Status get(const GetArgs& args);
-  // A GET that goes to exactly this NID, also one of our own, and is never sent again: a recovery
-  // ping.
-  Status get_for_recovery(const GetArgs& args);
+  // A GET that goes to exactly this NID, also one of our own, and is never sent again: a ping that
+  // asks after this NID alone.
+  Status get_pinned(const GetArgs& args);
 
  private:
-  Status start_get(const GetArgs& args, bool for_recovery);
+  Status start_get(const GetArgs& args, bool pinned);
   // A bound MD that may start an operation, or ENOENT.
   Result<Md*> find_source(MdHandle handle);
   // When a response to an operation that starts now is given up.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace ulnet::core {
 namespace {
@@ -38,6 +39,7 @@ SendMessage& Sender::make() {
 
 void Sender::start(SendMessage& message, Time response_deadline) {
   message.response_deadline = response_deadline;
+  message.target = message.header.dest_nid;
   const PathRequest request = request_of(message);
   message.next_hop = 0;
   attempt(message, request);
@@ -49,10 +51,10 @@ PathRequest Sender::request_of(const SendMessage& message) const {
   request.dest = message.header.dest_nid;
   request.source = message.source;
   request.reserved_portal = on_reserved_portal(message.header);
-  request.for_recovery = message.for_recovery;
+  request.pinned = message.pinned;
   if (message.is_response) {
     request.response_ni = &state_.nets.ni(message.ni);
-    request.response_sender = message.next_hop != 0 ? &state_.peers.ni(message.next_hop) : nullptr;
+    request.response_sender = state_.peers.find_ni(message.next_hop);
   }
   request.avoid_ni = message.failed_ni;
   request.keep_ni = message.keep_ni;
@@ -64,6 +66,7 @@ PathRequest Sender::request_of(const SendMessage& message) const {
 void Sender::attempt(SendMessage& message, const PathRequest& request) {
   if (state_.shutting_down)
     return finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+  if (waits_for_discovery(message, request)) return;
   const Result<Path> path = select_path(state_, request);
   if (!path) {
     // Never committed: no health is touched (7.2).
@@ -73,6 +76,79 @@ void Sender::attempt(SendMessage& message, const PathRequest& request) {
   }
   set_path(message, *path);
   advance(message);
+}
+
+// The discovery gate (6.2): whoever is sent to must be known as the node that it is. Its own pings,
+// pushes and answers pass.
+bool Sender::waits_for_discovery(SendMessage& message, const PathRequest& request) {
+  if (request.is_response() || request.reserved_portal || request.pinned) return false;
+  if (state_.nets.is_local_nid(request.dest)) return false;
+  PeerNi* peer_ni = find_or_create_peer_ni(state_, request.dest, false);
+  Peer& peer = state_.peers.peer(peer_ni->peer);
+  if (!peer_needed_(peer)) return false;
+  if (peer.discovery.sends.size() >=
+      static_cast<size_t>(state_.limits.waiting_for_discovery_max)) {
+    finish(message, local_failure(ENOBUFS, HealthStatus::kLocalError));
+    return true;
+  }
+  message.state = SendMessage::State::kWaitDiscovery;
+  message.next_hop = 0;
+  message.deadline = std::min(
+      message.response_deadline,
+      state_.now + std::chrono::seconds(state_.global.transaction_timeout_s));
+  state_.timers.set(message.waiting, message.deadline);
+  peer.discovery.sends.push_back(message.id);
+  return true;
+}
+
+void Sender::end_waiting(const std::vector<SendId>& sends, int32_t error) {
+  for (const SendId id : sends) {
+    SendMessage* message = state_.sends.find(id);
+    if (message == nullptr || message->state != SendMessage::State::kWaitDiscovery) continue;
+    state_.timers.cancel(message->waiting);
+    message->state = SendMessage::State::kNew;
+    if (error != 0) {
+      finish(*message, local_failure(error, HealthStatus::kRemoteError));
+    } else {
+      attempt_again(*message);
+    }
+  }
+  run_ready();
+}
+
+// From the start: for what was asked, with nothing held.
+void Sender::attempt_again(SendMessage& message) {
+  if (!may_go_on(message)) return;
+  if (state_.peers.find(message.header.dest_nid) == nullptr)
+    message.header.dest_nid = message.target;
+  attempt(message, request_of(message));
+}
+
+void Sender::peer_ni_leaves(PeerNi& peer_ni) {
+  while (const SendId id = peer_ni.tx_credits.oldest()) {
+    SendMessage& message = state_.sends.at(id);
+    withdraw(message);
+    state_.timers.cancel(message.waiting);
+    rerouted_.push_back(id);
+  }
+}
+
+void Sender::reroute(const std::vector<SendId>& sends) {
+  for (const SendId id : sends) {
+    SendMessage* message = state_.sends.find(id);
+    if (message == nullptr || message->state != SendMessage::State::kWaitDiscovery) continue;
+    state_.timers.cancel(message->waiting);
+    message->state = SendMessage::State::kNew;
+    rerouted_.push_back(id);
+  }
+}
+
+void Sender::run_rerouted() {
+  const std::vector<SendId> sends = std::exchange(rerouted_, {});
+  for (const SendId id : sends) {
+    if (SendMessage* message = state_.sends.find(id)) attempt_again(*message);
+  }
+  run_ready();
 }
 
 void Sender::set_path(SendMessage& message, const Path& path) {
@@ -164,7 +240,7 @@ void Sender::handle_send_done(SendId id, const Completion& completion) {
     count_sent(*message);
     if (on_wire) health_.sent(state_.nets.ni(message->ni));
   } else if (on_wire && !state_.shutting_down && state_.now <= message->deadline) {
-    health_.attempt_failed(state_.nets.ni(message->ni), state_.peers.ni(message->next_hop),
+    health_.attempt_failed(state_.nets.ni(message->ni), state_.peers.find_ni(message->next_hop),
                            completion);
     if (may_resend(*message, completion)) {
       resend(*message, completion);
@@ -179,7 +255,7 @@ void Sender::handle_send_done(SendId id, const Completion& completion) {
 // another way if there is one. Over the same pair again goes only what was lost unposted with its
 // connection.
 bool Sender::may_resend(const SendMessage& message, const Completion& completion) {
-  if (completion.delivery != Delivery::kUndelivered || message.for_recovery) return false;
+  if (completion.delivery != Delivery::kUndelivered || message.pinned) return false;
   if (message.resends >= state_.global.retry_count) return false;
   if (state_.now >= message.response_deadline) return false;
   const Md* md = message.md != 0 ? state_.mds.find(message.md) : nullptr;
@@ -216,6 +292,8 @@ void Sender::resend(SendMessage& message, const Completion& completion) {
   message.keep_ni = local ? kLoopbackNi : message.ni;
   message.failed_peer_ni = remote ? message.next_hop : 0;
   message.keep_peer_ni = remote ? 0 : message.next_hop;
+  if (state_.peers.find(message.header.dest_nid) == nullptr)
+    message.header.dest_nid = message.target;
   attempt(message, request_of(message));
 }
 
@@ -241,7 +319,9 @@ void Sender::shut_down() {
 
 // Takes a waiting message out of the queue it is in; it keeps the credits it has.
 void Sender::withdraw(SendMessage& message) {
-  if (message.state == SendMessage::State::kWaitPeerCredit) {
+  if (message.state == SendMessage::State::kWaitDiscovery) {
+    message.state = SendMessage::State::kNew;  // its id in the peer's list names nothing any more
+  } else if (message.state == SendMessage::State::kWaitPeerCredit) {
     PeerNi& peer_ni = state_.peers.ni(message.next_hop);
     peer_ni.tx_credits.remove(state_.sends, message.id);
     peer_ni.tx_queue_bytes -= queued_bytes(message);
@@ -282,10 +362,9 @@ void Sender::release_credits(const SendMessage& message) {
     if (const SendId next = state_.nets.ni(message.ni).tx_credits.give(state_.sends))
       ready_.push_back(next);
   }
-  if (has_peer_credit) {
-    PeerNi& peer_ni = state_.peers.ni(message.next_hop);
-    peer_ni.tx_queue_bytes -= queued_bytes(message);
-    if (const SendId next = peer_ni.tx_credits.give(state_.sends)) ready_.push_back(next);
+  if (PeerNi* peer_ni = has_peer_credit ? state_.peers.find_ni(message.next_hop) : nullptr) {
+    peer_ni->tx_queue_bytes -= queued_bytes(message);
+    if (const SendId next = peer_ni->tx_credits.give(state_.sends)) ready_.push_back(next);
   }
 }
 
@@ -302,7 +381,14 @@ void Sender::run_ready() {
     } else {
       // It holds an NI credit now: as good as in the driver, should it fail the last check.
       message.state = SendMessage::State::kInDriver;
-      if (may_go_on(message)) hand_to_driver(message);
+      if (state_.peers.find_ni(message.next_hop) == nullptr) {
+        // Its peer NI went while it waited for the NI.
+        release_credits(message);
+        message.state = SendMessage::State::kNew;
+        attempt_again(message);
+      } else if (may_go_on(message)) {
+        hand_to_driver(message);
+      }
     }
   }
   ready_.clear();
@@ -316,7 +402,8 @@ void Sender::count_sent(const SendMessage& message) {
     state_.stats.send_length += message.header.payload_bytes;
   }
   ++count_of(state_.nets.ni(message.ni).stats.sent, type);
-  if (message.next_hop != 0) ++count_of(state_.peers.ni(message.next_hop).stats.sent, type);
+  if (PeerNi* peer_ni = state_.peers.find_ni(message.next_hop))
+    ++count_of(peer_ni->stats.sent, type);
 }
 
 void Sender::count_expired(const SendMessage& message) {
@@ -325,7 +412,8 @@ void Sender::count_expired(const SendMessage& message) {
   state_.stats.drop_length += message.header.payload_bytes;
   ++state_.stats.drops[static_cast<size_t>(DropReason::kExpiredBeforeSend)];
   ++count_of(state_.nets.ni(message.ni).stats.dropped, type);
-  if (message.next_hop != 0) ++count_of(state_.peers.ni(message.next_hop).stats.dropped, type);
+  if (PeerNi* peer_ni = state_.peers.find_ni(message.next_hop))
+    ++count_of(peer_ni->stats.dropped, type);
 }
 
 }  // namespace ulnet::core

@@ -2,6 +2,9 @@
 // Source: spec lnet-core 5.5, 7.2, 8.5; decisions D1, D5.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "lnet/core/health.h"
 #include "lnet/core/memory.h"
 #include "lnet/core/path_selection.h"
@@ -23,6 +26,19 @@ class Sender {
   // `response_deadline` bounds every attempt.
   void start(SendMessage& message, Time response_deadline);
 
+  // Told of a peer that a message waits for; the call answers whether it must wait.
+  using PeerNeeded = std::function<bool(Peer&)>;
+  void set_peer_needed(PeerNeeded needed) { peer_needed_ = std::move(needed); }
+  // Messages that waited for a discovery go on, or fail with `error` (0: none).
+  void end_waiting(const std::vector<SendId>& sends, int32_t error);
+  // A peer NI is about to go: what waits for its credits finds another way at run_rerouted(); what
+  // a driver has ends by its completion.
+  void peer_ni_leaves(PeerNi& peer_ni);
+  // The peer is about to go, or what is known of it is void: messages that wait for it start again.
+  void reroute(const std::vector<SendId>& sends);
+  bool has_rerouted() const { return !rerouted_.empty(); }
+  void run_rerouted();
+
   void handle_send_done(SendId id, const Completion& completion);
   // A waiting message's deadline passed.
   void waiting_expired(SendId id);
@@ -35,6 +51,8 @@ class Sender {
   PathRequest request_of(const SendMessage& message) const;
   // Finds a path for an attempt and goes down it; or finishes the message.
   void attempt(SendMessage& message, const PathRequest& request);
+  bool waits_for_discovery(SendMessage& message, const PathRequest& request);
+  void attempt_again(SendMessage& message);
   void set_path(SendMessage& message, const Path& path);
   bool may_resend(const SendMessage& message, const Completion& completion);
   void resend(SendMessage& message, const Completion& completion);
@@ -56,6 +74,8 @@ class Sender {
   std::vector<SendId>
       ready_;  // woken by a credit; run one after another, so that wake-ups never nest
   bool running_ready_ = false;
+  std::vector<SendId> rerouted_;
+  PeerNeeded peer_needed_;
 };
 
 }  // namespace ulnet::core

@@ -45,6 +45,7 @@ struct State {
   bool shutting_down = false;
   Time now = Time::min();   // of the call in progress
   uint64_t selections = 0;  // counts path selections, for round robin
+  uint32_t info_sequence = 0;  // of our ping info: counts what it has said
 
   Rng rng;
   NetTable nets;

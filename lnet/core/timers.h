@@ -17,6 +17,7 @@ enum class TimerKind : uint8_t {
   kParked,         // a message of our own that waits on a lazy portal of ours
   kRecoverNi,      // the next ping of a sick local NI
   kRecoverPeerNi,  // ... of a sick peer NI
+  kPushAgain,      // to a peer that did not take our ping info
 };
 
 // Embedded in the object it belongs to.

@@ -59,7 +59,7 @@ class Endpoint::Impl {
   void make_loops();
   Result<Lnd*> driver_for(const NiSettings& ni);
   Status start_ni(const NiSettings& ni);
-  Status add_peer(const PeerSettings& peer);
+  Status configure_peer(const PeerSettings& peer);
   void wait_for_sends(Time until);
   void stop_drivers();
   void poll_once(Duration max_wait);
@@ -121,7 +121,7 @@ Status Endpoint::Impl::start() {
     if (Status status = start_ni(ni); !status.is_ok()) return status;
   }
   for (const PeerSettings& peer : settings_.peers) {
-    if (Status status = add_peer(peer); !status.is_ok()) return status;
+    if (Status status = configure_peer(peer); !status.is_ok()) return status;
   }
   for (const auto& driver : drivers_) driver->open();
   if (!polls()) {
@@ -140,7 +140,7 @@ Status Endpoint::Impl::start_ni(const NiSettings& ni) {
   if (!started) return ni_failure(ni, started.error()).value();
   engine_->bind_driver(id, *driver);
   const Result<NiId> added =
-      engine_->with_core([&](core::Core& core, Time) { return core.add_ni(ni, *started); });
+      engine_->with_core([&](core::Core& core, Time now) { return core.add_ni(now, ni, *started); });
   if (!added) {
     (*driver)->stop_ni(id);
     return ni_failure(ni, added.error()).value();
@@ -152,7 +152,7 @@ Status Endpoint::Impl::start_ni(const NiSettings& ni) {
 }
 
 // Exports of a running node list the node itself among its peers: left out, with a note.
-Status Endpoint::Impl::add_peer(const PeerSettings& peer) {
+Status Endpoint::Impl::configure_peer(const PeerSettings& peer) {
   const auto is_own = [this](const Nid& nid) {
     const std::vector<Nid> own = engine_->look([](const core::Core& core) { return core.nids(); });
     return std::find(own.begin(), own.end(), nid) != own.end();
@@ -163,7 +163,7 @@ Status Endpoint::Impl::add_peer(const PeerSettings& peer) {
     return Status::ok();
   }
   const Status status =
-      engine_->with_core([&](core::Core& core, Time) { return core.add_peer(peer); });
+      engine_->with_core([&](core::Core& core, Time now) { return core.configure_peer(now, peer); });
   if (status.is_ok()) return status;
   return {status.code(),
           fmt::format("{}peer {}: {}", prefix, peer.primary_nid.to_string(), status.text())};

@@ -62,7 +62,8 @@ void Engine::handle_peer_down(NiId ni, const Nid& peer, Time last_heard) {
 
 void Engine::handle_ni_fatal(NiId ni, bool fatal, std::string_view reason) {
   logger_.warn("NI {} is {}: {}", ni, fatal ? "down" : "up again", reason);
-  decide_locked(clock_now_coarse(), [&](Time) { core_.handle_ni_fatal(ni, fatal); });
+  decide_locked(clock_now_coarse(),
+                [&](Time now) { core_.handle_ni_fatal(now, ni, fatal); });
 }
 
 void Engine::drain_actions() {

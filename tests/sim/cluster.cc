@@ -39,7 +39,7 @@ void Node::start() {
   loopback_ = std::make_unique<LoopbackLnd>(*this);
   for (const NiSettings& settings : spec_.nis) {
     const NiStarted started = lnd_->start_ni(core_->next_ni_id(), settings).value();
-    ULNET_ASSERT(core_->add_ni(settings, started).has_value(), "two NIs with one NID");
+    ULNET_ASSERT(core_->add_ni(cluster_.now(), settings, started).has_value(), "two NIs with one NID");
   }
   lnd_->open();
   cluster_.trace_.note(cluster_.now(), "start",
@@ -109,7 +109,7 @@ void Node::handle_peer_down(NiId ni, const Nid& peer, Time last_heard) {
 }
 
 void Node::handle_ni_fatal(NiId ni, bool fatal, std::string_view) {
-  core_->handle_ni_fatal(ni, fatal);
+  core_->handle_ni_fatal(now(), ni, fatal);
 }
 
 Time Node::now() const {

@@ -19,12 +19,34 @@ CoreWorld::Node& CoreWorld::add(const std::string& name, const std::vector<std::
     NiStarted started;
     started.nid = *settings.nid;
     started.lnd_timeout = std::chrono::seconds(settings.tcp.timeout_s);
-    const Result<NiId> id = node->core->add_ni(settings, started);
+    const Result<NiId> id = node->core->add_ni(now, settings, started);
     ULNET_ASSERT(id.has_value(), "a test's NI");
     by_nid_[started.nid] = {node.get(), *id};
   }
   nodes_.push_back(std::move(node));
   return *nodes_.back();
+}
+
+void CoreWorld::acquaint() {
+  struct Nobody : EventHandler {
+    void handle_event(const Event&) override {}
+  } nobody;
+  for (const auto& from : nodes_) {
+    for (const auto& [nid, owner] : by_nid_) {
+      if (owner.first == from.get()) continue;
+      const Status status = from->core->discover(now, nid, false, nobody, nullptr);
+      ULNET_ASSERT(status.is_ok(), "a NID of a test's node");
+    }
+    run();
+  }
+  for (const auto& node : nodes_) {
+    node->core->handled_events().clear();
+    node->core->reset_statistics();
+  }
+}
+
+void CoreWorld::unplug(const std::vector<std::string>& nids) {
+  for (const std::string& text : nids) by_nid_.erase(nid(text));
 }
 
 bool CoreWorld::collect() {

@@ -38,6 +38,11 @@ class CoreWorld {
             const std::function<void(NiSettings&)>& tune = {}, const GlobalSettings& global = {},
             const LimitSettings& limits = {});
 
+  // Lets all nodes that there are discover each other, so that what follows goes at once; counters
+  // begin anew.
+  void acquaint();
+  // Nothing reaches these NIDs any more.
+  void unplug(const std::vector<std::string>& nids);
   // Moves everything until nothing is left to do.
   void run();
   // Takes actions from the cores into Node::sends, without delivering. True if there were any.

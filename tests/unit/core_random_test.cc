@@ -32,6 +32,7 @@ class RandomRun {
           global));
       (void)nodes_.back()->core->set_lazy(world_.now, kPortal, true);
     }
+    world_.acquaint();
     lossy_ = rng_.chance(1, 2);
   }
 

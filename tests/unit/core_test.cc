@@ -26,7 +26,10 @@ MATCHER_P3(IsEvent, kind, status, unlinked, "") {
 
 class CoreTest : public testing::Test {
  protected:
-  CoreTest() { std::iota(source_.begin(), source_.end(), uint8_t{1}); }
+  CoreTest() {
+    std::iota(source_.begin(), source_.end(), uint8_t{1});
+    world_.acquaint();
+  }
 
   MdSpec source(size_t bytes, int32_t threshold) {
     MdSpec md;
@@ -445,6 +448,7 @@ TEST_F(CoreTest, PeerCreditsBoundWhatTheDriverHasAndWaitersGoInOrder) {
 TEST_F(CoreTest, NiCreditsBoundAllPeersTogether) {
   CoreWorld::Node& c =
       world_.add("c", {"10.0.0.3@tcp"}, [](NiSettings& ni) { ni.tunables.credits = 3; });
+  world_.acquaint();
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(
         put(c, c.core->bind(source(1, 1)).value(), i % 2 == 0 ? a_nid_ : b_nid_, AckRequest::kNoAck)
@@ -527,7 +531,7 @@ TEST_F(CoreTest, LoopbackUsesNoCreditsAndNoPeers) {
     EXPECT_EQ(events[0].kind, EventKind::kPut);
     EXPECT_EQ(events[0].initiator.nid, Nid::lo());
   }
-  EXPECT_TRUE(a_.core->peers().empty());
+  EXPECT_EQ(a_.core->peers().size(), 1U);  // b, from the start
   EXPECT_EQ(a_.core->nets().at(0).nis.at(0).stats.sent.put, 2U);
   EXPECT_EQ(a_.core->nets().at(1).nis.at(0).stats.sent.put, 0U);
 }
@@ -548,7 +552,7 @@ TEST_F(CoreTest, PingIsAnsweredAndSaysWhatTheNodeIs) {
   ASSERT_EQ(events.size(), 2U);
   const auto info = decode_ping_info({reply.data(), 48}, 200);
   ASSERT_TRUE(info.has_value());
-  EXPECT_EQ(info->features, 0x0EU);
+  EXPECT_EQ(info->features, 0x1EU);
   EXPECT_EQ(info->sequence, 2U);  // 1 was the info with 0@lo alone
   EXPECT_EQ(info->primary_nid(), b_nid_);
   EXPECT_TRUE(world_.events(b_).empty());  // the core's own memory: no event for the application

@@ -46,9 +46,10 @@ class HealthTest : public testing::Test {
     PeerSettings peer;
     peer.primary_nid = test::nid(nids.front());
     for (const std::string& nid : nids) peer.nids.push_back(test::nid(nid));
-    ASSERT_TRUE(node.core->add_peer(peer).is_ok());
+    ASSERT_TRUE(node.core->configure_peer(world_.now, peer).is_ok());
   }
   void open_target() {
+    world_.acquaint();
     MdSpec md;
     md.fragments = {{memory_, sizeof memory_}};
     md.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
@@ -111,7 +112,9 @@ TEST_F(HealthTest, RailsShareEqually) {
 
 TEST_F(HealthTest, ASingleRailPeerSeesOneSourceNid) {
   a_ = &world_.add("a", {"10.0.1.1@tcp", "10.0.1.11@tcp"});
-  b_ = &world_.add("b", {"10.0.1.2@tcp"});
+  GlobalSettings no_discovery;
+  no_discovery.discovery = false;
+  b_ = &world_.add("b", {"10.0.1.2@tcp"}, {}, no_discovery);
   open_target();
   for (int i = 0; i < 100; ++i) {
     put();
@@ -294,13 +297,13 @@ TEST_F(HealthTest, NoAttemptBeginsAfterTheResponseDeadline) {
 // HL-10 and fatal NIs: last choice, but a choice.
 TEST_F(HealthTest, AFatalNiIsTheLastChoice) {
   two_rails();
-  a_->core->handle_ni_fatal(1, true);
+  a_->core->handle_ni_fatal(world_.now, 1, true);
   for (int i = 0; i < 20; ++i) {
     put();
     EXPECT_EQ(last_send().header.source_nid, test::nid("10.0.1.11@tcp"));
     world_.run();
   }
-  a_->core->handle_ni_fatal(2, true);
+  a_->core->handle_ni_fatal(world_.now, 2, true);
   put();
   world_.run();
   EXPECT_EQ(world_.events(*a_).size(), 21U);
@@ -311,7 +314,7 @@ TEST_F(HealthTest, TheHealthiestNetIsChosen) {
   b_ = &world_.add("b", {"10.0.1.2@tcp", "10.0.2.2@tcp1"});
   introduce(*a_, {"10.0.1.2@tcp", "10.0.2.2@tcp1"});
   open_target();
-  a_->core->handle_ni_fatal(1, true);
+  a_->core->handle_ni_fatal(world_.now, 1, true);
   for (int i = 0; i < 100; ++i) {
     put();
     EXPECT_EQ(last_send().next_hop, test::nid("10.0.2.2@tcp1"));
@@ -462,12 +465,12 @@ TEST_F(HealthTest, PeersByHandAreCheckedAndNamed) {
   PeerSettings again;
   again.primary_nid = test::nid("10.0.1.9@tcp");
   again.nids = {test::nid("10.0.1.8@tcp")};
-  const Status taken = a_->core->add_peer(again);
+  const Status taken = a_->core->configure_peer(world_.now, again);
   EXPECT_EQ(taken.code(), EEXIST);
   EXPECT_THAT(taken.text(), testing::HasSubstr("10.0.1.8@tcp belongs to peer 10.0.1.7@tcp"));
   again.nids = {Nid::lo()};
-  EXPECT_EQ(a_->core->add_peer(again).code(), EINVAL);
-  const PeerInfo peer = a_->core->peers().at(0);
+  EXPECT_EQ(a_->core->configure_peer(world_.now, again).code(), EINVAL);
+  const PeerInfo peer = a_->core->peers().at(1);
   EXPECT_TRUE(peer.multi_rail);
   EXPECT_EQ(peer.state, 9U);
   EXPECT_EQ(peer.nis.size(), 2U);

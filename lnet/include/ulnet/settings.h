@@ -95,6 +95,7 @@ struct LimitSettings {
   int32_t parked_per_portal_max = 1024;  // messages waiting on a lazy portal
   int32_t parked_per_peer_max = 256;
   int32_t peers_by_traffic_max = 65536;  // peers that only traffic has created
+  int32_t waiting_for_discovery_max = 65536;  // messages of ours that wait to know one peer
 };
 
 // Our own key `ulnet:`.
