@@ -91,8 +91,9 @@ void Discovery::switched() {
   const bool on = state_.global.discovery;
   for (const PeerId id : state_.peers.order()) {
     Peer& peer = state_.peers.peer(id);
-    if (!peer.is(kPeerDiscovered)) continue;
+    if (!peer.is(kPeerDiscovered) && !membership_.is_live(peer)) continue;
     if (on) {
+      peer.discovery.acked_sequence = 0;  // it has seen our info without the bit
       peer.set(kPeerForcePing);
       begin(peer);
     } else if (peer.is_multi_rail()) {
@@ -106,13 +107,13 @@ void Discovery::switched() {
 // ---------------------------------------------------------------- the work
 
 void Discovery::run() {
-  for (size_t i = 0; i < work_.size(); ++i) {
-    Peer* peer = state_.peers.find_peer(work_[i]);
+  while (!work_.empty()) {
+    Peer* peer = state_.peers.find_peer(work_.front());
+    work_.pop_front();
     if (peer == nullptr) continue;
     peer->discovery.queued = false;
     step(*peer);
   }
-  work_.clear();
 }
 
 void Discovery::step(Peer& peer) {
@@ -148,16 +149,18 @@ void Discovery::merge(Peer& peer) {
   const bool settled = std::exchange(peer.discovery.info_settled, false);
   peer.clear(kPeerDataPresent);
   peer.set(kPeerNidsCurrent);
-  enqueue(peer);
-  if (info.primary_nid().is_any()) return;
+  if (info.primary_nid().is_any()) return enqueue(peer);
   take_features(peer, info);
   peer.discovery.their_sequence = info.sequence;
   const bool alone = !takes_part(peer);
   Peer* subject = alone || settled ? &peer : membership_.subject_of(peer, info, source);
   if (subject == nullptr || subject == &peer) {
-    return membership_.merge(peer, info, source, alone || subject == nullptr);
+    membership_.merge(peer, info, source, alone || subject == nullptr);
+  } else {
+    hand_over(peer, *subject, info, source);
   }
-  hand_over(peer, *subject, info, source);
+  // Behind the other, into which it may have been merged by then.
+  enqueue(peer);
 }
 
 void Discovery::hand_over(Peer& from, Peer& to, const PingInfo& info, const Nid& source) {
@@ -172,9 +175,6 @@ void Discovery::hand_over(Peer& from, Peer& to, const PingInfo& info, const Nid&
   to.discovery.error = 0;
   withdraw_ping(to);
   begin(to);
-  // After `to`, into which it may have been merged by then.
-  std::erase(work_, from.id);
-  work_.push_back(from.id);
 }
 
 // The rules of 4.10, steps 1 and 2.

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <vector>
@@ -102,7 +103,7 @@ class Discovery {
   Membership& membership_;
   PingService& ping_service_;
   std::map<MdId, Probe> probes_;
-  std::vector<PeerId> work_;
+  std::deque<PeerId> work_;
 };
 
 }  // namespace ulnet::core

@@ -142,7 +142,6 @@ Result<PeerId> Membership::name(std::span<const Nid> nids) {
 
 // ---------------------------------------------------------------- the node's word
 
-// Something came from one of its NIDs.
 bool Membership::is_live(const Peer& peer) const {
   const std::vector<PeerNiId> nis = state_.peers.nis_of(peer);
   return std::any_of(nis.begin(), nis.end(),

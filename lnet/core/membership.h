@@ -61,6 +61,8 @@ class Membership {
   void merge(Peer& peer, const PingInfo& info, const Nid& source, bool statuses_only);
   // The node takes no part in discovery: it is its primary NID and nothing else.
   void reduce(Peer& peer);
+  // Something came from one of its NIDs.
+  bool is_live(const Peer& peer) const;
 
  private:
   void take_statuses(Peer& peer, const PingInfo& info);
@@ -73,7 +75,6 @@ class Membership {
   void remove_ni(PeerNi& ni);
   void erase(Peer& peer, Peer* heir);
   Peer* named_peer(Peer& peer, const PingInfo& info);
-  bool is_live(const Peer& peer) const;
 
   State& state_;
   Sender& sender_;

@@ -103,16 +103,27 @@ std::optional<Pair> best_pair(State& state, Peer& peer, const PathRequest& reque
 
 // ---------------------------------------------------------------- single-rail (6.3)
 
-// A non-multi-rail peer sees one steady source NID: the first NI used with it stays its preferred
-// one (5.4).
-Ni* preferred_or_best_ni(State& state, PeerNi& peer_ni, const PathRequest& request) {
-  const bool steady = !request.reserved_portal && !request.pinned;
-  if (peer_ni.preferred_ni != kLoopbackNi && steady) return &state.nets.ni(peer_ni.preferred_ni);
-  Ni* ni = best_local_ni(state, request.dest.net(), request.dest);
-  const bool multi_rail = state.peers.peer(peer_ni.peer).is_multi_rail();
-  if (ni != nullptr && steady && !multi_rail && !request.is_response()) {
-    peer_ni.preferred_ni = ni->id;
+// Of the NIs that reach `dest`, the first in configuration order that is as healthy as any.
+Ni* first_healthy_ni(State& state, const Nid& dest) {
+  Ni* best = nullptr;
+  for (const NiId id : state.nets.nis_of(dest.net())) {
+    Ni& candidate = state.nets.ni(id);
+    if (candidate.nid.is_ipv6() != dest.is_ipv6()) continue;
+    keep_better(best, candidate, [](const Ni& ni) { return std::tuple(ni.fatal, -ni.health); });
   }
+  return best;
+}
+
+// A non-multi-rail peer sees one steady source NID: the first NI used with it stays its preferred
+// one (5.4), for pings, too. A node that takes no part in discovery is one NID to everybody: its
+// first healthy one (DS-9).
+Ni* preferred_or_best_ni(State& state, PeerNi& peer_ni, const PathRequest& request) {
+  if (request.pinned) return best_local_ni(state, request.dest.net(), request.dest);
+  if (peer_ni.preferred_ni != kLoopbackNi) return &state.nets.ni(peer_ni.preferred_ni);
+  Ni* ni = state.global.discovery ? best_local_ni(state, request.dest.net(), request.dest)
+                                  : first_healthy_ni(state, request.dest);
+  const bool multi_rail = state.peers.peer(peer_ni.peer).is_multi_rail();
+  if (ni != nullptr && !multi_rail && !request.is_response()) peer_ni.preferred_ni = ni->id;
   return ni;
 }
 

@@ -80,6 +80,12 @@ class DiscoveryTest : public testing::Test {
     }
     return used;
   }
+  // All bytes leave, and none arrives.
+  void lose_one(CoreWorld::Node& node) {
+    const SendAction send = node.sends.front();
+    node.sends.pop_front();
+    node.core->handle_send_done(world_.now, send.id, Completion{});
+  }
   void run_handlers(CoreWorld::Node& node) {
     std::vector<core::CoreEvent> events;
     events.swap(node.core->handled_events());
@@ -213,7 +219,7 @@ TEST_F(DiscoveryTest, WaitingCountsInTheBoundOfTheOperation) {
   world_.collect();
   world_.advance(60s);
   put(*a_, "10.0.1.2@tcp", AckRequest::kAck);
-  a_->sends.clear();      // the ping is lost without a sound
+  lose_one(*a_);  // the ping
   world_.advance(90s - 1ns);  // 150 s, the transaction timeout, from the first
   EXPECT_TRUE(world_.events(*a_).empty());
   world_.advance(1ns);
@@ -261,8 +267,9 @@ TEST_F(DiscoveryTest, ShutDownInTheMiddleEndsEverythingOnce) {
   run_handlers(*a_);
   EXPECT_THAT(ends.statuses, ElementsAre(-ESHUTDOWN));
   const std::vector<Event> events = world_.events(*a_);
-  ASSERT_EQ(events.size(), 1U);
+  ASSERT_EQ(events.size(), 2U);  // of the PUT, and of the target
   EXPECT_TRUE(events[0].unlinked);
+  EXPECT_TRUE(events[1].unlinked);
   world_.run();
   EXPECT_EQ(a_->core->sends_in_progress(), 0U);
 }
@@ -431,7 +438,11 @@ TEST_F(DiscoveryTest, APushThatFailsIsTriedAgainAndHoldsNothingUp) {
   world_.run();
   EXPECT_EQ(world_.events(*b_).at(0).status, 0);
   world_.advance(1300ms);
-  EXPECT_EQ(next_send(*b_).substr(0, 8), "PUT 0 64");
+  world_.collect();
+  EXPECT_TRUE(std::any_of(b_->sends.begin(), b_->sends.end(), [](const SendAction& send) {
+    const auto* push = std::get_if<PutPart>(&send.header.part);
+    return push != nullptr && push->portal == kReservedPortal;
+  }));
 }
 
 // ---------------------------------------------------------------- who is who (4.10)
@@ -679,7 +690,7 @@ TEST_F(DiscoveryTest, WhatAnAdministratorSaidIsNotOverruled) {
   put(*b_, "10.0.1.1@tcp");
   world_.run();
   EXPECT_EQ(find_peer(*a_, "10.0.1.77@tcp")->nis.size(), 2U);
-  EXPECT_EQ(find_peer(*a_, "10.0.1.12@tcp"), nullptr);
+  EXPECT_THAT(records(*a_), testing::Contains("10.0.1.2@tcp: 10.0.1.2@tcp 10.0.1.77@tcp"));
   EXPECT_EQ(state_of(*a_, "10.0.1.77@tcp") & (kConfigured | kDiscovered),
             kConfigured | kDiscovered);
 }
