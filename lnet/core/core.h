@@ -10,6 +10,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "lnet/core/discovery.h"
@@ -95,6 +97,8 @@ class Core {
   std::vector<Nid> nids() const;
   std::vector<NetInfo> nets() const;
   std::vector<PeerInfo> peers() const;
+  // The peer that has this NID.
+  std::optional<PeerInfo> find_peer(const Nid& nid) const;
   Statistics statistics() const;
   void reset_statistics();
   const GlobalSettings& global() const { return state_.global; }

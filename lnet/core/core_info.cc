@@ -53,6 +53,12 @@ PeerNiInfo describe(const PeerNi& ni) {
   return info;
 }
 
+PeerInfo describe(const PeerTable& peers, const Peer& peer) {
+  PeerInfo info{peer.primary_nid, peer.is_multi_rail(), peer.state, {}};
+  for (const PeerNiId ni : peers.nis_of(peer)) info.nis.push_back(describe(peers.ni(ni)));
+  return info;
+}
+
 }  // namespace
 
 std::vector<Nid> Core::nids() const {
@@ -73,15 +79,15 @@ std::vector<NetInfo> Core::nets() const {
 
 std::vector<PeerInfo> Core::peers() const {
   std::vector<PeerInfo> peers;
-  for (const PeerId id : state_.peers.order()) {
-    const Peer& peer = state_.peers.peer(id);
-    PeerInfo info{peer.primary_nid, (peer.state & kPeerMultiRail) != 0, peer.state, {}};
-    for (const PeerNet& net : peer.nets) {
-      for (const PeerNiId ni : net.nis) info.nis.push_back(describe(state_.peers.ni(ni)));
-    }
-    peers.push_back(std::move(info));
-  }
+  for (const PeerId id : state_.peers.order())
+    peers.push_back(describe(state_.peers, state_.peers.peer(id)));
   return peers;
+}
+
+std::optional<PeerInfo> Core::find_peer(const Nid& nid) const {
+  const PeerNi* ni = state_.peers.find(nid);
+  if (ni == nullptr) return std::nullopt;
+  return describe(state_.peers, state_.peers.peer(ni->peer));
 }
 
 Statistics Core::statistics() const {

@@ -12,6 +12,7 @@
 #include "lnd_tcp/tcp_lnd.h"
 #include "lnet/base/log.h"
 #include "lnet/engine/clock.h"
+#include "lnet/engine/discover_operation.h"
 #include "lnet/engine/engine.h"
 #include "lnet/engine/loopback_lnd.h"
 #include "lnet/engine/ping_operation.h"
@@ -47,7 +48,9 @@ class Endpoint::Impl {
   bool polls() const { return settings_.node.threads == 0; }
   bool poll(Duration max_wait);
   size_t poll_events(std::span<Event> events, Duration max_wait);
-  Result<PingResult> ping(const PingArgs& args);
+  // Starts something by `start(done)` and waits for `done(result)`.
+  template <typename T, typename Start>
+  Result<T> wait_for(Start start);
 
   Engine& engine() { return *engine_; }
   const Engine& engine() const { return *engine_; }
@@ -256,13 +259,12 @@ size_t Endpoint::Impl::poll_events(std::span<Event> events, Duration max_wait) {
   }
 }
 
-Result<PingResult> Endpoint::Impl::ping(const PingArgs& args) {
-  // Owned by both sides: a ping that ends while this gives up must not write to a dead frame.
-  auto answer = std::make_shared<std::promise<Result<PingResult>>>();
-  std::future<Result<PingResult>> future = answer->get_future();
-  PingOperation::start(*engine_, args, [answer](Result<PingResult> result) {
-    answer->set_value(std::move(result));
-  });
+template <typename T, typename Start>
+Result<T> Endpoint::Impl::wait_for(Start start) {
+  // Owned by both sides: what ends while this gives up must not write to a dead frame.
+  auto answer = std::make_shared<std::promise<Result<T>>>();
+  std::future<Result<T>> future = answer->get_future();
+  start([answer](Result<T> result) { answer->set_value(std::move(result)); });
   if (polls()) {
     while (future.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
       poll(std::chrono::milliseconds(10));
@@ -353,7 +355,40 @@ void Endpoint::ping(const PingArgs& args, PingDone done) {
   PingOperation::start(impl_->engine(), args, std::move(done));
 }
 Result<PingResult> Endpoint::ping(const PingArgs& args) {
-  return impl_->ping(args);
+  return impl_->wait_for<PingResult>([&](PingDone done) { ping(args, std::move(done)); });
+}
+
+void Endpoint::discover(const DiscoverArgs& args, DiscoverDone done) {
+  DiscoverOperation::start(impl_->engine(), args, std::move(done));
+}
+Result<PeerInfo> Endpoint::discover(const DiscoverArgs& args) {
+  return impl_->wait_for<PeerInfo>([&](DiscoverDone done) { discover(args, std::move(done)); });
+}
+Status Endpoint::add_peer(const std::vector<Nid>& nids) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.add_peer(now, nids); });
+}
+Result<Nid> Endpoint::primary_nid(const Nid& nid) {
+  const bool discovers =
+      impl_->engine().look([](const core::Core& core) { return core.global().discovery; });
+  const std::optional<PeerInfo> peer =
+      impl_->engine().look([&](const core::Core& core) { return core.find_peer(nid); });
+  const bool has_name = peer && (peer->state & core::kPeerLockedPrimary) != 0;
+  if (has_name) {
+    discover({.nid = nid}, [](const Result<PeerInfo>&) {});
+  } else if (discovers) {
+    const Result<PeerInfo> found = discover({.nid = nid});
+    if (!found) return Failure(found.error());
+  }
+  return impl_->engine().look([&](const core::Core& core) { return core.primary_nid(nid); });
+}
+Status Endpoint::configure_peer(const PeerSettings& peer) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.configure_peer(now, peer); });
+}
+Status Endpoint::delete_peer(const Nid& primary, const std::vector<Nid>& nids, bool force) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.delete_peer(now, primary, nids, force); });
 }
 
 size_t Endpoint::poll_events(std::span<Event> events, std::chrono::nanoseconds max_wait) {

@@ -125,12 +125,39 @@ TEST_P(EndpointPair, PingBothWays) {
   const Result<PingResult> there = a_->ping(args);
   ASSERT_TRUE(there.has_value()) << there.error().to_string();
   EXPECT_EQ(there->primary_nid, nid("127.0.0.3@tcp"));
-  EXPECT_EQ(there->features, 0x0EU);
+  EXPECT_EQ(there->features, 0x1EU);
   EXPECT_THAT(there->nids, testing::ElementsAre(nid("127.0.0.3@tcp")));
   if (GetParam() == 0) return;  // nobody would drive a while b waits
   args.nid = nid("127.0.0.2@tcp");
   const Result<PingResult> back = b_->ping(args);
   ASSERT_TRUE(back.has_value()) << back.error().to_string();
+}
+
+TEST_P(EndpointPair, DiscoverTellsWhoItIsAndWhyNot) {
+  if (GetParam() == 0) return;  // nobody would drive the one that is asked
+  const Result<PeerInfo> there = a_->discover({.nid = nid("127.0.0.3@tcp")});
+  ASSERT_TRUE(there.has_value()) << there.error().to_string();
+  EXPECT_EQ(there->primary_nid, nid("127.0.0.3@tcp"));
+  EXPECT_TRUE(there->multi_rail);
+  EXPECT_EQ(there->state, 273U);
+  const Result<PeerInfo> self = a_->discover({.nid = nid("127.0.0.2@tcp"), .force = true});
+  ASSERT_TRUE(self.has_value());
+  EXPECT_EQ(self->primary_nid, nid("127.0.0.2@tcp"));
+  const Result<PeerInfo> nobody = a_->discover({.nid = nid("127.0.0.77@tcp")});
+  ASSERT_FALSE(nobody.has_value());
+  EXPECT_EQ(nobody.error().code(), ECONNREFUSED);
+  EXPECT_EQ(a_->discover({.nid = Nid::any()}).error().code(), EINVAL);
+}
+
+TEST_P(EndpointPair, TheApplicationsNameForANodeStays) {
+  if (GetParam() == 0) return;
+  ASSERT_TRUE(a_->add_peer({nid("127.0.0.3@tcp"), nid("127.0.0.77@tcp")}).is_ok());
+  EXPECT_EQ(a_->primary_nid(nid("127.0.0.3@tcp")).value(), nid("127.0.0.3@tcp"));
+  EXPECT_EQ(a_->add_peer({nid("127.0.0.2@tcp")}).code(), EINVAL);
+  EXPECT_EQ(a_->primary_nid(nid("127.0.0.88@tcp")).error().code(), ECONNREFUSED);
+  ASSERT_TRUE(a_->configure_peer({.primary_nid = nid("127.0.0.9@tcp")}).is_ok());
+  EXPECT_EQ(a_->delete_peer(nid("127.0.0.8@tcp")).code(), ENOENT);
+  EXPECT_TRUE(a_->delete_peer(nid("127.0.0.9@tcp")).is_ok());
 }
 
 TEST_P(EndpointPair, PutAndGetOfEverySizeArriveIntact) {
