@@ -21,8 +21,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ulnet/info.h"
@@ -158,11 +160,24 @@ class Endpoint {
   // none. True if anything was done. With threads it returns false at once.
   bool poll(std::chrono::nanoseconds max_wait);
 
+  // ---- changing the running node. In force on return; what is under way keeps the deadlines it
+  // began with. On failure nothing is changed, and the text says which value would do. Errors:
+  // EINVAL; ENOENT nothing of that name; ESHUTDOWN.
+
+  // One of kGlobalFields by its name, as `ulnetctl set NAME VALUE`.
+  Status set_global(std::string_view name, int64_t value);
+  Status change_nis(const NiSelection& which, const NiChange& change);
+  // The peer NI with this NID (for its health) and its peer (for the sensitivity), or all.
+  Status change_peers(const std::optional<Nid>& nid, const PeerChange& change);
+
   // ---- looking.
 
   // Own NIDs in configuration order, without 0@lo. The first one is the primary NID.
   std::vector<Nid> nids() const;
+  // As the node was started with.
   const Settings& settings() const;
+  // As they are in force.
+  GlobalSettings global() const;
   std::vector<NetInfo> nets() const;    // lo first
   std::vector<PeerInfo> peers() const;  // in order of creation
   Statistics statistics() const;
