@@ -92,8 +92,7 @@ void TcpLnd::Impl::settle_loop(LoopContext& context) {
 
 Duration TcpLnd::Impl::scan_interval() const {
   Duration interval = kScanMax;
-  for (const Ni* ni : driver.running_nis())
-    interval = std::min(interval, ni->identity().lnd_timeout / 4);
+  for (const Ni* ni : driver.running_nis()) interval = std::min(interval, ni->lnd_timeout() / 4);
   return std::max<Duration>(interval, std::chrono::milliseconds(10));
 }
 
@@ -144,8 +143,7 @@ Result<NiIdentity> TcpLnd::Impl::identify(NiId id, const NiSettings& settings) {
   identity.conns_per_peer = settings.tcp.conns_per_peer > 0
                                 ? settings.tcp.conns_per_peer
                                 : conns_per_peer_for_speed(link_speed_megabit(chosen->device));
-  identity.lnd_timeout = std::chrono::seconds(
-      settings.tcp.timeout_s > 0 ? settings.tcp.timeout_s : driver.global.lnd_timeout_s());
+  identity.lnd_timeout = std::chrono::seconds(driver.global.lnd_timeout_s(settings.tcp.timeout_s));
   // Another life must have another number, also when the wall clock was set back meanwhile.
   last_incarnation = std::max(last_incarnation + 1, wall_clock_ns());
   identity.incarnation = last_incarnation;
@@ -223,6 +221,11 @@ void TcpLnd::stop_ni(NiId id) {
   Ni* const ni = impl_->driver.find_ni(id);
   if (ni == nullptr || !ni->running()) return;
   impl_->stop_nis({ni}, Duration{});
+}
+
+void TcpLnd::set_lnd_timeout(NiId id, Duration timeout) {
+  Ni* const ni = impl_->driver.find_ni(id);
+  if (ni != nullptr) ni->set_lnd_timeout(timeout);
 }
 
 void TcpLnd::stop(Duration grace) {

@@ -32,6 +32,7 @@ class TcpLnd final : public Lnd {
   // NIs that are started later accept at once.
   void open() override;
   void stop_ni(NiId ni) override;
+  void set_lnd_timeout(NiId ni, Duration timeout) override;
   void send(const SendAction& send) override;
   void flush() override;
   void receive(const ReceiveAction& receive) override;

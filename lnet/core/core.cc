@@ -33,6 +33,8 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
 }
 
 void Core::settle() {
+  // Only here, where nothing is half done: putting up a new ping info unlinks the old one.
+  if (state_.ping_info_stale && !state_.shutting_down) ping_.refresh();
   while (discovery_.has_work() || sender_.has_rerouted()) {
     discovery_.run();
     sender_.run_rerouted();
@@ -61,7 +63,10 @@ void Core::handle_event(const Md& md, const Event& event) {
 Result<NiId> Core::add_ni(Time now, const NiSettings& settings, const NiStarted& started) {
   state_.now = now;
   const Result<NiId> ni = state_.nets.add_ni(settings, started);
-  if (ni) own_info_changed();
+  if (ni) {
+    update_lnd_timeout(state_.nets.ni(*ni));
+    own_info_changed();
+  }
   settle();
   return ni;
 }
@@ -126,12 +131,7 @@ Status Core::discover(Time now, const Nid& nid, bool force, EventHandler& handle
 }
 
 void Core::set_discovery(Time now, bool on) {
-  if (state_.global.discovery == on) return;
-  state_.now = now;
-  state_.global.discovery = on;
-  ping_.refresh();
-  discovery_.switched();
-  settle();
+  (void)set_global(now, "discovery", on ? 1 : 0);
 }
 
 Nid Core::primary_nid(const Nid& nid) const {

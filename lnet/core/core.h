@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lnet/core/discovery.h"
@@ -43,12 +44,18 @@ class Core {
   NiId next_ni_id() const { return static_cast<NiId>(state_.nets.ni_count()); }
   void handle_ni_fatal(Time now, NiId ni, bool fatal);
 
+  // ---- settings while the node runs; see Endpoint. On failure nothing is changed.
+  Status set_global(Time now, std::string_view name, int64_t value);
+  Status change_nis(Time now, const NiSelection& which, const NiChange& change);
+  Status change_peers(Time now, const std::optional<Nid>& nid, const PeerChange& change);
+
   // ---- peers
   // See Endpoint for all of these.
   Status configure_peer(Time now, const PeerSettings& peer);
   Status delete_peer(Time now, const Nid& primary, std::span<const Nid> nids, bool force);
   Status add_peer(Time now, std::span<const Nid> nids);
-  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a wildcard.
+  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a
+  // wildcard.
   Status discover(Time now, const Nid& nid, bool force, EventHandler& handler, void* user_data);
   // Takes part in discovery from now on, or no more; peers are told.
   void set_discovery(Time now, bool on);
@@ -109,6 +116,12 @@ class Core {
   void own_info_changed();
   // Does what the call in progress has left to do. The last thing each call does.
   void settle();
+  // What follows from a change of the global settings.
+  void handle_global_changed(const GlobalSettings& before);
+  // Derives the NI's LND timeout anew, and tells its driver if it is another.
+  void update_lnd_timeout(Ni& ni);
+  // Errors: ENOENT nothing of that name; EINVAL 0@lo.
+  Result<std::vector<NiId>> select_nis(const NiSelection& which) const;
 
   State state_;
   Memory memory_;

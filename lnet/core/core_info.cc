@@ -8,11 +8,11 @@ uint64_t failures_of(const HealthCounts& counts, HealthStatus status) {
   return counts[static_cast<size_t>(status)];
 }
 
-NiInfo describe(const Ni& ni) {
+NiInfo describe(const Ni& ni, const GlobalSettings& global) {
   NiInfo info;
   info.nid = ni.nid;
   info.interface = ni.interface;
-  info.up = !ni.fatal;
+  info.up = ni.published_up && !ni.fatal;
   info.stats = ni.stats;
   info.health = ni.is_loopback() ? 0 : ni.health;
   info.ping_count = ni.recovery_pings;
@@ -24,7 +24,16 @@ NiInfo describe(const Ni& ni) {
   info.timeouts = failures_of(ni.failures, HealthStatus::kLocalTimeout);
   info.errors = failures_of(ni.failures, HealthStatus::kLocalError);
   info.tunables = ni.tunables;
-  if (ni.nid.net().type == NetType::kTcp) info.tcp = ni.tcp;
+  info.own_health_sensitivity = ni.health_sensitivity;
+  info.lnd_timeout_asked_s = ni.tcp.timeout_s;
+  info.lnd_timeout_s = static_cast<int32_t>(ni.lnd_timeout / std::chrono::seconds(1));
+  info.attempt_bound_s = ni.lnd_timeout > Duration::zero()
+                             ? global.attempt_bound_s(info.lnd_timeout_s)
+                             : global.transaction_timeout_s;
+  if (ni.nid.net().type == NetType::kTcp) {
+    info.tcp = ni.tcp;
+    info.tcp->timeout_s = info.lnd_timeout_s;
+  }
   info.tx_credits = ni.tx_credits.available();
   info.tx_credits_min = ni.tx_credits.min();
   info.waiting = ni.tx_credits.waiting();
@@ -71,7 +80,11 @@ std::vector<NetInfo> Core::nets() const {
   std::vector<NetInfo> nets;
   for (const NetId net : state_.nets.nets()) {
     NetInfo info{net, {}};
-    for (const NiId id : state_.nets.nis_of(net)) info.nis.push_back(describe(state_.nets.ni(id)));
+    for (const NiId id : state_.nets.nis_of(net)) {
+      const Ni& ni = state_.nets.ni(id);
+      info.nis.push_back(describe(ni, state_.global));
+      info.nis.back().health_sensitivity = health_.sensitivity(ni);
+    }
     nets.push_back(std::move(info));
   }
   return nets;
@@ -79,8 +92,14 @@ std::vector<NetInfo> Core::nets() const {
 
 std::vector<PeerInfo> Core::peers() const {
   std::vector<PeerInfo> peers;
-  for (const PeerId id : state_.peers.order())
-    peers.push_back(describe(state_.peers, state_.peers.peer(id)));
+  for (const PeerId id : state_.peers.order()) {
+    const Peer& peer = state_.peers.peer(id);
+    PeerInfo info = describe(state_.peers, peer);
+    info.own_health_sensitivity = peer.health_sensitivity;
+    for (PeerNiInfo& ni : info.nis)
+      ni.health_sensitivity = health_.sensitivity(*state_.peers.find(ni.nid));
+    peers.push_back(std::move(info));
+  }
   return peers;
 }
 

@@ -31,6 +31,7 @@ Result<NiId> NetTable::add_ni(const NiSettings& settings, const NiStarted& start
   ni.tcp = settings.tcp;
   ni.tcp.conns_per_peer = started.conns_per_peer;
   ni.lnd_timeout = started.lnd_timeout;
+  ni.health_sensitivity = settings.health_sensitivity;
   ni.tx_credits = Credits(ni.tunables.credits);
 
   const NiId id = ni.id;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -23,7 +24,8 @@ struct Ni {
   std::string interface;
   NetTunables tunables;
   TcpTunables tcp;
-  Duration lnd_timeout{};
+  Duration lnd_timeout{};                     // in force; zero: the driver has none
+  std::optional<int32_t> health_sensitivity;  // its own
   Credits tx_credits{0};
   uint64_t sequence = 0;  // of its last use, for round robin
   int32_t health = kHealthMax;
@@ -31,6 +33,7 @@ struct Ni {
   uint32_t recovery_pings = 0;    // since something came in by it
   bool recovery_pending = false;  // one is on its way
   bool fatal = false;             // link or address lost
+  bool published_up = true;       // by health (spec 4.5); a fatal NI is published as DOWN anyway
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};

@@ -21,7 +21,7 @@
 
 namespace ulnet::core {
 
-using Action = std::variant<SendAction, ReceiveAction>;
+using Action = std::variant<SendAction, ReceiveAction, LndTimeoutAction>;
 
 struct CoreEvent {
   Event event;
@@ -43,9 +43,10 @@ struct State {
       interface_cookie;  // differs at each start: late answers to an earlier life are told by it
   const Pid pid = kPidLustre;
   bool shutting_down = false;
-  Time now = Time::min();   // of the call in progress
-  uint64_t selections = 0;  // counts path selections, for round robin
-  uint32_t info_sequence = 0;  // of our ping info: counts what it has said
+  bool ping_info_stale = false;  // a published status has changed since it was put up
+  Time now = Time::min();        // of the call in progress
+  uint64_t selections = 0;       // counts path selections, for round robin
+  uint32_t info_sequence = 0;    // of our ping info: counts what it has said
 
   Rng rng;
   NetTable nets;

@@ -391,6 +391,19 @@ Status Endpoint::delete_peer(const Nid& primary, const std::vector<Nid>& nids, b
       [&](core::Core& core, Time now) { return core.delete_peer(now, primary, nids, force); });
 }
 
+Status Endpoint::set_global(std::string_view name, int64_t value) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.set_global(now, name, value); });
+}
+Status Endpoint::change_nis(const NiSelection& which, const NiChange& change) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.change_nis(now, which, change); });
+}
+Status Endpoint::change_peers(const std::optional<Nid>& nid, const PeerChange& change) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.change_peers(now, nid, change); });
+}
+
 size_t Endpoint::poll_events(std::span<Event> events, std::chrono::nanoseconds max_wait) {
   return impl_->poll_events(events, max_wait);
 }
@@ -403,6 +416,9 @@ std::vector<Nid> Endpoint::nids() const {
 }
 const Settings& Endpoint::settings() const {
   return impl_->settings();
+}
+GlobalSettings Endpoint::global() const {
+  return impl_->engine().look([](const core::Core& core) { return core.global(); });
 }
 std::vector<NetInfo> Endpoint::nets() const {
   return impl_->nets();

@@ -88,9 +88,11 @@ void Engine::dispatch(const std::vector<core::Action>& actions) {
       driver->send(*send);
       if (std::find(touched_.begin(), touched_.end(), driver) == touched_.end())
         touched_.push_back(driver);
+    } else if (const auto* receive = std::get_if<ReceiveAction>(&action)) {
+      drivers_[receive->ni]->receive(*receive);
     } else {
-      const ReceiveAction& receive = std::get<ReceiveAction>(action);
-      drivers_[receive.ni]->receive(receive);
+      const LndTimeoutAction& change = std::get<LndTimeoutAction>(action);
+      drivers_[change.ni]->set_lnd_timeout(change.ni, change.timeout);
     }
   }
   for (Lnd* driver : touched_) driver->flush();

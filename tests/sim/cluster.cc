@@ -140,6 +140,10 @@ void Node::dispatch(const core::Action& action) {
     }
     return;
   }
+  if (const auto* timeout = std::get_if<LndTimeoutAction>(&action)) {
+    lnd_->set_lnd_timeout(timeout->ni, timeout->timeout);
+    return;
+  }
   const auto& receive = std::get<ReceiveAction>(action);
   if (receive.ni == kLoopbackNi) {
     loopback_->receive(receive);

@@ -68,6 +68,10 @@ void Network::open(const Nid& nid, uint32_t node, NiId ni, const TcpTunables& tu
   port.reconnect_max = std::chrono::milliseconds(tunables.max_reconnect_ms);
 }
 
+void Network::set_lnd_timeout(const Nid& nid, Duration timeout) {
+  if (Port* port = find_port(nid)) port->lnd_timeout = timeout;
+}
+
 void Network::close(const Nid& nid, Farewell how) {
   Port* port = find_port(nid);
   if (port == nullptr || port->host == nullptr) return;
@@ -474,6 +478,12 @@ void SimLnd::open() {
 
 void SimLnd::stop_ni(NiId ni) {
   network_.close(*nis_.at(ni).nid, Farewell::kStop);
+}
+
+void SimLnd::set_lnd_timeout(NiId ni, Duration timeout) {
+  NiSettings& settings = nis_.at(ni);
+  settings.tcp.timeout_s = static_cast<int32_t>(timeout / std::chrono::seconds(1));
+  network_.set_lnd_timeout(*settings.nid, timeout);
 }
 
 void SimLnd::send(const SendAction& send) {

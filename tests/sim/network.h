@@ -57,6 +57,7 @@ class Network {
 
   // ---- drivers. A NID belongs to one node for the whole run; it listens from open to close.
   void open(const Nid& nid, uint32_t node, NiId ni, const TcpTunables& tunables, LndHost& host);
+  void set_lnd_timeout(const Nid& nid, Duration timeout);
   void close(const Nid& nid, Farewell how);
   void send(const Nid& source, const SendAction& send);
   void receive(const ReceiveAction& receive);
@@ -210,6 +211,7 @@ class SimLnd final : public Lnd {
   Result<NiStarted> start_ni(NiId ni, const NiSettings& settings) override;
   void open() override;
   void stop_ni(NiId ni) override;
+  void set_lnd_timeout(NiId ni, Duration timeout) override;
   void send(const SendAction& send) override;
   void flush() override {}
   void receive(const ReceiveAction& receive) override { network_.receive(receive); }

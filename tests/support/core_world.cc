@@ -18,7 +18,7 @@ CoreWorld::Node& CoreWorld::add(const std::string& name, const std::vector<std::
     if (tune) tune(settings);
     NiStarted started;
     started.nid = *settings.nid;
-    started.lnd_timeout = std::chrono::seconds(settings.tcp.timeout_s);
+    started.lnd_timeout = std::chrono::seconds(global.lnd_timeout_s(settings.tcp.timeout_s));
     const Result<NiId> id = node->core->add_ni(now, settings, started);
     ULNET_ASSERT(id.has_value(), "a test's NI");
     by_nid_[started.nid] = {node.get(), *id};
@@ -58,8 +58,10 @@ bool CoreWorld::collect() {
     for (const core::Action& action : actions) {
       if (const auto* send = std::get_if<SendAction>(&action)) {
         node->sends.push_back(*send);
+      } else if (const auto* receive_action = std::get_if<ReceiveAction>(&action)) {
+        receive(*node, *receive_action);
       } else {
-        receive(*node, std::get<ReceiveAction>(action));
+        node->lnd_timeouts.push_back(std::get<LndTimeoutAction>(action));
       }
     }
   }

@@ -29,6 +29,7 @@ class CoreWorld {
     std::map<uint64_t, SendAction> held;  // by cookie: kWait messages, still with their payload
     std::map<uint64_t, Node*> held_from;
     uint64_t protocol_errors = 0;
+    std::vector<LndTimeoutAction> lnd_timeouts;  // told to the driver
   };
 
   Time now = Time(std::chrono::seconds(1000));
