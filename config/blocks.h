@@ -51,7 +51,8 @@ void read_peer_block(LoadContext& context, const YamlNode& block);
 void read_ulnet_block(LoadContext& context, const YamlNode& block);
 
 // What can be judged only when all blocks are read: transaction_timeout against retry_count, and T
-// >= LND x (R + 1) + 1, which clamps the LND timeout (decisions D5).
+// >= LND x (R + 1) + 1. The settings keep the LND timeout that was asked for; the node puts the
+// longest that fits in force (decisions D5).
 void check_timeouts(LoadContext& context);
 
 }  // namespace ulnet::config

@@ -71,6 +71,14 @@ Reader integer(Report& report, int32_t* into, int64_t low, int64_t high) {
   };
 }
 
+Reader integer(Report& report, std::optional<int32_t>* into, int64_t low, int64_t high) {
+  return [&report, into, low, high](const YamlEntry& entry) {
+    int64_t number = 0;
+    if (read_integer(report, entry.key, *entry.value, low, high, &number))
+      *into = static_cast<int32_t>(number);
+  };
+}
+
 Reader flag(Report& report, bool* into) {
   return [&report, into](const YamlEntry& entry) {
     static constexpr std::array<std::string_view, 5> kTrue = {"1", "true", "yes", "on", "y"};

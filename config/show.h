@@ -35,6 +35,10 @@ Json list_peers(const std::vector<PeerInfo>& peers);
 Json show_statistics(const Statistics& statistics, bool own_keys);
 // {"global": {...}}.
 Json show_global(const GlobalSettings& global);
+// The same with the bounds that follow, in seconds, under `ulnet`: `operation_bound` of a GET, an
+// acknowledged PUT and all attempts of any message together; of each NI the LND timeout in force,
+// where it comes from, and `attempt_bound` of one attempt to send.
+Json show_global(const GlobalSettings& global, const std::vector<NetInfo>& nets);
 // An element of the list `ping:`.
 Json show_ping(const PingResult& result);
 

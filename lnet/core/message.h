@@ -38,7 +38,7 @@ struct SendMessage {
   PeerNiId next_hop = 0;            // 0: loopback, or no path yet
   MdId md = 0;                      // whose operation this is; 0 for an ACK
   Time deadline = kNever;           // of this attempt
-  Time response_deadline = kNever;  // no attempt begins after this
+  Time response_deadline = kNever;  // no attempt begins or lasts after this
   int32_t resends = 0;
   // Of the attempt that failed last: the half it blames, which another is preferred to, and the
   // half it does not, which is kept while it is as good as any (decisions D2).

@@ -38,7 +38,10 @@ SendMessage& Sender::make() {
 }
 
 void Sender::start(SendMessage& message, Time response_deadline) {
-  message.response_deadline = response_deadline;
+  message.response_deadline =
+      response_deadline != kNever
+          ? response_deadline
+          : state_.now + std::chrono::seconds(state_.global.transaction_timeout_s);
   message.target = message.header.dest_nid;
   const PathRequest request = request_of(message);
   message.next_hop = 0;

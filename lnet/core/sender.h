@@ -23,7 +23,8 @@ class Sender {
   SendMessage& make();
   // Starts a message of make(); it may be gone on return. Ends exactly once: by an action and its
   // completion, or at once when there is no path. The MD's operation has begun already.
-  // `response_deadline` bounds every attempt.
+  // `response_deadline` bounds all attempts together; kNever, where no response is awaited: the
+  // transaction timeout does.
   void start(SendMessage& message, Time response_deadline);
 
   // Told of a peer that a message waits for; the call answers whether it must wait.

@@ -214,6 +214,8 @@ Cluster::~Cluster() {
 }
 
 Node& Cluster::add(NodeSpec spec) {
+  // What is in force: the bounds of operations are computed from it.
+  for (NiSettings& ni : spec.nis) ni.tcp.timeout_s = spec.global.lnd_timeout_s(ni.tcp.timeout_s);
   const auto index = static_cast<uint32_t>(nodes_.size());
   nodes_.push_back(std::make_unique<Node>(*this, index, std::move(spec)));
   for (const Nid& nid : nodes_.back()->nids()) by_nid_[nid] = nodes_.back().get();

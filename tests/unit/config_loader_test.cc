@@ -187,13 +187,27 @@ ulnet:
 TEST(Loader, DefaultsWithoutAWord) {
   const Settings s = clean(kNet);
   EXPECT_EQ(s.nis[0].tunables, NetTunables{});
-  TcpTunables tcp;
-  tcp.timeout_s =
-      49;  // the LND timeout never exceeds what transaction_timeout leaves for an attempt
-  EXPECT_EQ(s.nis[0].tcp, tcp);
+  EXPECT_EQ(s.nis[0].tcp, TcpTunables{});
   EXPECT_EQ(s.global.transaction_timeout_s, 150);
   EXPECT_EQ(s.acceptor.policy, AcceptPolicy::kSecure);
   EXPECT_EQ(s.acceptor.port, 988);
+}
+
+// Decisions D3.
+TEST(Loader, SensitivityOfNetNiAndPeer) {
+  const Settings s = clean(
+      "net:\n- net type: tcp\n  local NI(s):\n  - interfaces: {0: a}\n    tunables: "
+      "{health_sensitivity: 0}\n    health_sensitivity: 30\npeer:\n- primary nid: 10.0.0.2@tcp\n"
+      "  health_sensitivity: 1000\n");
+  EXPECT_EQ(s.nis[0].tunables.health_sensitivity, 0);
+  EXPECT_EQ(s.nis[0].health_sensitivity, 30);
+  EXPECT_EQ(s.peers[0].health_sensitivity, 1000);
+  EXPECT_EQ(clean(kNet).nis[0].tunables.health_sensitivity, std::nullopt);
+  EXPECT_THAT(load("net:\n- net type: tcp\n  local NI(s):\n  - interfaces: {0: a}\n"
+                   "    health_sensitivity: 1001\n")
+                  .errors,
+              ElementsAre("f:5:25: 'health_sensitivity' must be a number from 0 to 1000, not "
+                          "'1001'"));
 }
 
 // CF-5: the same node in every dress.
@@ -500,14 +514,16 @@ TEST(LoaderWarnings, MismatchedTunablesOfOneNet) {
               ElementsAre("f:5:15: 'peer_credits' 8 is above 'credits' 4; it counts as 4"));
 }
 
-// Decisions D5: stock 2.17 exports say 50 where 49 fit.
-TEST(LoaderWarnings, LndTimeoutIsClamped) {
+// Decisions D5: stock 2.17 exports say 50 where 49 fit. What was asked for is kept: it counts again
+// when transaction_timeout is raised.
+TEST(LoaderWarnings, LndTimeoutThatDoesNotFit) {
   const Loaded loaded = load(
       "net:\n- net type: tcp\n  local NI(s):\n  - interfaces: {0: a}\n    lnd tunables:\n"
       "      timeout: 50\n");
   EXPECT_THAT(loaded.warnings, ElementsAre("f:6:16: 'timeout' 50 x 3 attempts + 1 is above "
                                            "'transaction_timeout' 150; 49 is in force"));
-  EXPECT_EQ(loaded.settings.nis[0].tcp.timeout_s, 49);
+  EXPECT_EQ(loaded.settings.nis[0].tcp.timeout_s, 50);
+  EXPECT_EQ(loaded.settings.global.lnd_timeout_s(50), 49);
   EXPECT_THAT(
       load_with_net("global: {transaction_timeout: 3}").warnings,
       ElementsAre(

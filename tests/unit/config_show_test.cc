@@ -37,7 +37,7 @@ std::vector<NetInfo> recorded_nets() {
     ni.nid = nid(address);
     ni.interface = interface;
     ni.stats = {sent, received, {}};
-    ni.tcp = TcpTunables{.conns_per_peer = 1};
+    ni.tcp = TcpTunables{.conns_per_peer = 1, .timeout_s = 50};
     return ni;
   };
   return {{NetId::lo(), {lo}},
@@ -137,6 +137,11 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
   ni.driver = {{"connections", 3}};
   const std::string own =
       "            ulnet:\n"
+      "                  health_sensitivity: 100\n"
+      "                  lnd_timeout:\n"
+      "                        in_force: 0\n"
+      "                        reason: derived\n"
+      "                        attempt_bound: 0\n"
       "                  tx_credits: 255\n"
       "                  tx_credits_min: 250\n"
       "                  waiting: 1\n"
@@ -152,6 +157,7 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
   EXPECT_THAT(dump_style_a(show_peers({{peer.nid, true, 0, {peer}}}, {4, true}), kIndentShow),
               testing::EndsWith("                  next_ping: 0\n"
                                 "            ulnet:\n"
+                                "                  health_sensitivity: 100\n"
                                 "                  waiting: 0\n"
                                 "                  failures: {}\n"
                                 "                  connections:\n"
@@ -218,6 +224,62 @@ TEST(ShowStatistics, EachKeyIsItsOwnCounter) {
 
 TEST(ShowGlobal, AsRecorded) {
   EXPECT_EQ(dump_style_b(show_global({})), recorded("global-show"));
+}
+
+// HL-7: what a person needs to compute when an operation ends.
+TEST(ShowGlobal, WithTheBoundsThatFollow) {
+  NiInfo lo;
+  lo.nid = Nid::lo();
+  NiInfo clamped;
+  clamped.nid = nid("10.0.0.1@tcp");
+  clamped.lnd_timeout_asked_s = 50;
+  clamped.lnd_timeout_s = 49;
+  clamped.attempt_bound_s = 148;
+  NiInfo derived = clamped;
+  derived.nid = nid("10.0.0.2@tcp");
+  derived.lnd_timeout_asked_s = 0;
+  NiInfo set = clamped;
+  set.nid = nid("10.0.0.3@tcp");
+  set.lnd_timeout_asked_s = set.lnd_timeout_s = 7;
+  set.attempt_bound_s = 22;
+  const std::vector<NetInfo> nets = {{NetId::lo(), {lo}},
+                                     {clamped.nid.net(), {clamped, derived, set}}};
+  EXPECT_EQ(dump_style_b(show_global({}, nets)), recorded("global-show") + R"(    ulnet:
+        operation_bound: 150
+        lnd_timeouts:
+            - nid: 10.0.0.1@tcp
+              in_force: 49
+              reason: "clamped: 50 is more than transaction_timeout leaves for an attempt"
+              attempt_bound: 148
+            - nid: 10.0.0.2@tcp
+              in_force: 49
+              reason: derived
+              attempt_bound: 148
+            - nid: 10.0.0.3@tcp
+              in_force: 7
+              reason: set
+              attempt_bound: 22
+)");
+}
+
+// Ours, and so printed only where somebody set it.
+TEST(ShowSensitivity, WhereItIsSet) {
+  NiInfo ni;
+  ni.nid = nid("10.0.0.1@tcp");
+  const auto text = [&] {
+    return dump_style_a(show_nets({{ni.nid.net(), {ni}}}, {2, false}), kIndentShow);
+  };
+  EXPECT_THAT(text(), testing::Not(testing::HasSubstr("health_sensitivity")));
+  ni.tunables.health_sensitivity = 20;
+  ni.own_health_sensitivity = 30;
+  EXPECT_THAT(text(), testing::HasSubstr("                  credits: 256\n"
+                                         "                  health_sensitivity: 20\n"));
+  EXPECT_THAT(text(), testing::HasSubstr("            CPT: \"[0]\"\n"
+                                         "            health_sensitivity: 30\n"));
+  PeerInfo peer{nid("10.0.0.2@tcp"), true, 0, {}, {}};
+  peer.own_health_sensitivity = 40;
+  EXPECT_EQ(show_peers({peer}, {1, false})["peer"][0]["health_sensitivity"], 40);
+  EXPECT_FALSE(show_peers({peer}, {0, false})["peer"][0].contains("health_sensitivity"));
 }
 
 TEST(ShowPing, AsRecorded) {
