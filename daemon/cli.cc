@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "config/nearest.h"
 #include "config/show.h"
@@ -46,7 +47,14 @@ class Parser {
     CLI::App* net_show = leaf(*net, "show", "show networks");
     net_show->add_option("-n,--net", command_.net, "net name (e.g. tcp1) to filter on");
     verbose(*net_show);
+    CLI::App* net_set = leaf(*net, "set", "change local NIs of the running node");
+    net_set->add_option("-i,--net", command_.net, "all NIs of this net");
+    net_set->add_option("-l,--lnd-timeout", command_.lnd_timeout,
+                        "seconds until a transfer without progress is given up; 0: derived");
+    selection_and_health(*net_set, "NID of one local NI", "all local NIs");
     CLI::App* peer = group("peer", "peers");
+    CLI::App* peer_set = leaf(*peer, "set", "change what the running node holds of peers");
+    selection_and_health(*peer_set, "NID of one peer NI", "all peers");
     CLI::App* peer_show = leaf(*peer, "show", "show peers");
     peer_show->add_option("-n,--nid", command_.nid, "NID of a peer to filter on");
     verbose(*peer_show);
@@ -55,6 +63,9 @@ class Parser {
     verbose(*leaf(*stats, "show", "show counters"));
     leaf(*stats, "reset", "set all counters to 0");
     leaf(*group("global", "global settings"), "show", "show global settings");
+    CLI::App* set = leaf(app_, "set", "change a global setting of the running node");
+    set->add_option("NAME", command_.setting, "as 'global show' lists it");
+    set->add_option("VALUE", command_.value, "the new value");
     CLI::App* ping = leaf(app_, "ping", "ping nodes");
     ping->add_option("-s,--source", command_.source, "local NID to ping from");
     ping->add_option("-t,--timeout", timeout_, "seconds to wait for an answer (default: 1)");
@@ -106,6 +117,13 @@ class Parser {
     app.allow_extras();
     app.fallthrough();
   }
+  void selection_and_health(CLI::App& app, const char* nid, const char* all) {
+    app.add_option("-n,--nid", command_.nid, nid);
+    app.add_flag("-a,--all", command_.all, all);
+    app.add_option("-t,--health", command_.health, "health value, 0 to 1000");
+    app.add_option("--health-sensitivity", command_.health_sensitivity,
+                   "what a failure takes and a success gives, 0 to 1000, or 'default'");
+  }
   void verbose(CLI::App& app) {
     CLI::Option* option = app.add_option("-v,--verbose", level_,
                                          "more detail, up to level 4 (default of -v alone: 1)");
@@ -130,13 +148,22 @@ class Parser {
           (command_.name.empty() ? "" : " ") + last->get_subcommands().front()->get_name();
       last = last->get_subcommands().front();
     }
-    if (const std::vector<std::string> words = app_.remaining(true); !words.empty()) {
+    std::vector<std::string> words = app_.remaining(true);
+    // A negative value looks like an option; the daemon tells what is wrong with it.
+    if (command_.name == "set" && words.size() == 1 && command_.value.empty() &&
+        words.front().find_first_not_of("-0123456789") == std::string::npos) {
+      command_.value = std::exchange(words, {}).front();
+    }
+    if (!words.empty()) {
       return fault(
           fmt::format("unknown word '{}'{}", words.front(), suggest(words.front(), *last)));
     }
-    if (std::find(leaves_.begin(), leaves_.end(), last) == leaves_.end() ||
-        (command_.name == "ping" && command_.targets.empty())) {
-      auto result = fault(command_.name == "ping" ? "no NID is given" : "a command is missing");
+    const bool no_target = command_.name == "ping" && command_.targets.empty();
+    const bool no_value = command_.name == "set" && command_.value.empty();
+    if (std::find(leaves_.begin(), leaves_.end(), last) == leaves_.end() || no_target || no_value) {
+      auto result = fault(no_target  ? "no NID is given"
+                          : no_value ? "a name and a value are wanted"
+                                     : "a command is missing");
       result.error().help = app_.help();
       result.error().status = kExitFailed;
       return result;

@@ -27,6 +27,12 @@ struct CliCommand {
   std::string source;
   std::chrono::milliseconds timeout{1000};
   std::vector<std::string> targets;  // of ping
+  std::string setting;               // of set, with its value
+  std::string value;
+  bool all = false;  // of net set and peer set, with what to set; the daemon reads the numbers
+  std::string health;
+  std::string health_sensitivity;
+  std::string lnd_timeout;
 };
 
 // Why there is no command.

@@ -10,6 +10,10 @@
 #include <optional>
 #include <utility>
 
+#include "config/nearest.h"
+#include "lnet/base/integer_text.h"
+#include "ulnet/global_fields.h"
+
 namespace ulnet::daemon {
 namespace {
 
@@ -46,6 +50,34 @@ class Args {
     for (const Json& item : *value) result.push_back(item.get<std::string>());
     return result;
   }
+  bool flag(const char* key) {
+    const Json* value = take(key);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) return invalid(key, "true or false"), false;
+    return value->get<bool>();
+  }
+  // Nothing when it is not given. `or_default`: the word "default" is allowed, too, and counts as
+  // kInheritSensitivity.
+  std::optional<int32_t> setting(const char* key, int64_t low, int64_t high,
+                                 bool or_default = false) {
+    const Json* value = take(key);
+    if (value == nullptr) return std::nullopt;
+    if (or_default && *value == "default") return kInheritSensitivity;
+    const Result<int64_t> read = integer_of(*value, key, low, high);
+    if (read) return static_cast<int32_t>(*read);
+    if (fault_.is_ok()) fault_ = read.error();
+    return std::nullopt;
+  }
+  // A number, or a text that spells one. Errors: EINVAL naming `name`, its range and the value.
+  static Result<int64_t> integer_of(const Json& value, std::string_view name, int64_t low,
+                                    int64_t high) {
+    int64_t number = 0;
+    const std::string written = value.is_string() ? value.get<std::string>() : value.dump();
+    if (parse_integer(written, &number) && number >= low && number <= high) return number;
+    return fail(EINVAL, fmt::format("{} must be {}, not {}", name, range_text(low, high),
+                                    value.is_string() ? "'" + written + "'" : written));
+  }
+  const Json* any(const char* key) { return take(key); }
   std::optional<Nid> nid(const char* key) {
     const std::string word = text(key);
     if (word.empty()) return std::nullopt;
@@ -89,6 +121,14 @@ class Args {
 config::ShowOptions show_options(Args& args) {
   const auto level = static_cast<int>(args.number("level", 0, config::kShowLevelMax, 0));
   return {.level = level, .own_keys = level == config::kShowLevelMax};
+}
+
+constexpr int64_t kHealthMax = 1000;
+constexpr int64_t kLndTimeoutMax = find_global_field("transaction_timeout")->high;
+
+Reply done_or_fault(const Status& status) {
+  if (!status.is_ok()) return Failure(status);
+  return Json::object();
 }
 
 Json pong_or_error(const std::string& nid, const Result<PingResult>& result) {
@@ -136,13 +176,16 @@ struct Commands::Row {
 };
 
 const Commands::Row* Commands::find(std::string_view command) {
-  static constexpr std::array<Row, 8> kRows = {{
+  static constexpr std::array<Row, 11> kRows = {{
       {"net show", false, &Commands::show_nets},
       {"peer show", false, &Commands::show_peers},
       {"peer list", false, &Commands::list_peers},
       {"stats show", false, &Commands::show_statistics},
       {"stats reset", true, &Commands::reset_statistics},
       {"global show", false, &Commands::show_global},
+      {"set", true, &Commands::set_global},
+      {"net set", true, &Commands::set_nis},
+      {"peer set", true, &Commands::set_peers},
       {"version", false, &Commands::version},
       {"ping", false, nullptr},
   }};
@@ -219,7 +262,62 @@ Reply Commands::reset_statistics(const Json& json) {
 
 Reply Commands::show_global(const Json& json) {
   if (const Status status = Args(json).finish(); !status.is_ok()) return Failure(status);
-  return config::show_global(node_.settings().global);
+  return config::show_global(node_.global(), node_.nets());
+}
+
+Reply Commands::set_global(const Json& json) {
+  Args args(json);
+  const std::string name = args.text("name");
+  const Json* value = args.any("value");
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  const GlobalField* field = find_global_field(name);
+  if (field == nullptr) {
+    std::vector<std::string_view> known;
+    for (const GlobalField& each : kGlobalFields) known.push_back(each.name);
+    return fail(ENOENT, fmt::format("there is no setting '{}'{}; known are: {}", name,
+                                    config::suggestion(name, known), fmt::join(known, ", ")));
+  }
+  if (value == nullptr) return fail(EINVAL, fmt::format("no value for {} is given", name));
+  const Result<int64_t> number = Args::integer_of(*value, name, field->low, field->high);
+  if (!number) return Failure(number.error());
+  return done_or_fault(node_.set_global(name, *number));
+}
+
+Reply Commands::set_nis(const Json& json) {
+  Args args(json);
+  const std::optional<Nid> nid = args.nid("nid");
+  const std::string net_name = args.text("net");
+  const bool all = args.flag("all");
+  const NiChange change{
+      .health = args.setting("health", 0, kHealthMax),
+      .health_sensitivity = args.setting("health_sensitivity", 0, kHealthMax, true),
+      .lnd_timeout_s = args.setting("lnd_timeout", 0, kLndTimeoutMax)};
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if ((nid ? 1 : 0) + (net_name.empty() ? 0 : 1) + (all ? 1 : 0) != 1)
+    return fail(EINVAL, "exactly one of nid, net and all must be given");
+  if (!change.health && !change.health_sensitivity && !change.lnd_timeout_s)
+    return fail(EINVAL, "nothing to set: health, health_sensitivity or lnd_timeout must be given");
+  NiSelection which{.nid = nid, .net = std::nullopt};
+  if (!net_name.empty()) {
+    const Result<NetId> net = NetId::parse(net_name);
+    if (!net) return Failure(net.error());
+    which.net = *net;
+  }
+  return done_or_fault(node_.change_nis(which, change));
+}
+
+Reply Commands::set_peers(const Json& json) {
+  Args args(json);
+  const std::optional<Nid> nid = args.nid("nid");
+  const bool all = args.flag("all");
+  const PeerChange change{
+      .health = args.setting("health", 0, kHealthMax),
+      .health_sensitivity = args.setting("health_sensitivity", 0, kHealthMax, true)};
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (nid.has_value() == all) return fail(EINVAL, "exactly one of nid and all must be given");
+  if (!change.health && !change.health_sensitivity)
+    return fail(EINVAL, "nothing to set: health or health_sensitivity must be given");
+  return done_or_fault(node_.change_peers(nid, change));
 }
 
 Reply Commands::version(const Json& json) {

@@ -7,11 +7,17 @@
 //   stats show    level                                    {"statistics": {...}}
 //   stats reset                                            {}; a change
 //   global show                                            {"global": {...}}
+//   set           name, value                              {}; a change
+//   net set       nid, net or all; health,                 {}; a change
+//                 health_sensitivity, lnd_timeout
+//   peer set      nid or all; health, health_sensitivity   {}; a change
 //   ping          nids (1..128), source, timeout_ms        {"results": [{"nid", "pong" or "error"},
 //   ...]}, in their order version                                                {"version":
 //   "0.1.0", "nids": [...]}
 //
-// Every argument but `nids` may be left out. An unknown argument is an error.
+// Every argument but `nids`, `name` and `value` may be left out. An unknown argument is an error.
+// Numbers of the three commands that set something may be written as text, as a person did;
+// health_sensitivity may be "default".
 #pragma once
 
 #include <atomic>
@@ -55,6 +61,9 @@ class Commands {
   Reply show_statistics(const Json& args);
   Reply reset_statistics(const Json& args);
   Reply show_global(const Json& args);
+  Reply set_global(const Json& args);
+  Reply set_nis(const Json& args);
+  Reply set_peers(const Json& args);
   Reply version(const Json& args);
   void ping(const Json& args, Done done);
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ulnet/endpoint.h"
@@ -17,7 +19,10 @@ class NodeView {
   virtual std::vector<PeerInfo> peers() const = 0;
   virtual Statistics statistics() const = 0;
   virtual void reset_statistics() = 0;
-  virtual const Settings& settings() const = 0;
+  virtual GlobalSettings global() const = 0;
+  virtual Status set_global(std::string_view name, int64_t value) = 0;
+  virtual Status change_nis(const NiSelection& which, const NiChange& change) = 0;
+  virtual Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) = 0;
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
 };

@@ -16,6 +16,7 @@
 #include "daemon/commands.h"
 #include "daemon/control_client.h"
 #include "daemon/ping_targets.h"
+#include "ulnet/global_fields.h"
 
 namespace ulnet::daemon {
 namespace {
@@ -43,14 +44,19 @@ struct Manner {
 };
 
 Manner manner_of(const std::string& command) {
+  if (command == "set") return {"add", true};
   const bool style_b = command.starts_with("stats") || command.starts_with("global");
   const bool shows = command.ends_with("show") || command.ends_with("list");
+  if (command.ends_with(" set")) return {"set", style_b};
   return {shows ? "show" : "manage", style_b};
 }
 
-// "net" of "net show"; lnetctl calls the object of `stats` by the key of its output.
-std::string entity_of(const std::string& command) {
-  const std::string first = command.substr(0, command.find(' '));
+// "net" of "net show"; lnetctl calls the object of `stats` by the key of its output, and that of
+// `set` by the setting, if there is such a one.
+std::string entity_of(const CliCommand& command) {
+  if (command.name == "set" && find_global_field(command.setting) != nullptr)
+    return command.setting;
+  const std::string first = command.name.substr(0, command.name.find(' '));
   return first == "stats" ? "statistics" : first;
 }
 
@@ -62,7 +68,7 @@ int errno_of(const Status& status) {
 
 int report(const CliCommand& command, int code, const std::string& text) {
   const Manner manner = manner_of(command.name);
-  const ErrorBlock block{std::string(manner.action), entity_of(command.name), code, text};
+  const ErrorBlock block{std::string(manner.action), entity_of(command), code, text};
   if (command.json) {
     print_error(as_json(config::error_tree({block})));
   } else {
@@ -85,6 +91,16 @@ Json arguments_of(const CliCommand& command) {
   if (command.level > 0) args["level"] = command.level;
   if (!command.net.empty()) args["net"] = command.net;
   if (!command.nid.empty()) args["nid"] = command.nid;
+  if (command.all) args["all"] = true;
+  const std::pair<const char*, const std::string&> texts[] = {
+      {"name", command.setting},
+      {"value", command.value},
+      {"health", command.health},
+      {"health_sensitivity", command.health_sensitivity},
+      {"lnd_timeout", command.lnd_timeout}};
+  for (const auto& [key, text] : texts) {
+    if (!text.empty()) args[key] = text;
+  }
   return args;
 }
 

@@ -49,7 +49,16 @@ class EndpointView final : public NodeView {
   std::vector<PeerInfo> peers() const override { return endpoint_.peers(); }
   Statistics statistics() const override { return endpoint_.statistics(); }
   void reset_statistics() override { endpoint_.reset_statistics(); }
-  const Settings& settings() const override { return endpoint_.settings(); }
+  GlobalSettings global() const override { return endpoint_.global(); }
+  Status set_global(std::string_view name, int64_t value) override {
+    return endpoint_.set_global(name, value);
+  }
+  Status change_nis(const NiSelection& which, const NiChange& change) override {
+    return endpoint_.change_nis(which, change);
+  }
+  Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) override {
+    return endpoint_.change_peers(nid, change);
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     endpoint_.ping(args, std::move(done));
   }

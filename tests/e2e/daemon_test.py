@@ -8,6 +8,7 @@
 As root, everything runs as an unprivileged user; what needs two users is skipped aloud otherwise.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -312,6 +313,10 @@ net:
         commands += [("ping", word) for word in ("1.2.3@tcp", "[", "''", "10.0.0.[1-999]@tcp", "*@tcp", ",")]
         commands += [(word,) for word in ("nett", "-x", "--", "\u2013v", "#", "- a", "{}")]
         commands += [("net", "show", "-v", word) for word in ("5", "-1", "x", "99999999999999999999")]
+        commands += [("set", word, "1") for word in ("retry", "x: y", "\n", "- a", "''")]
+        commands += [("set", "retry_count", word) for word in ("-1", "x: y", "\n", "\"", "%s%n", "\u2603")]
+        commands += [("net", "set"), ("net", "set", "--all"), ("peer", "set", "--all", "--health", "': \n"),
+                     ("net", "set", "--nid", "x: y", "--health", "1")]
         for words in commands:
             plain, tree = ctl(a, *words), ctl(a, "--json", *words)
             if words == ("net", "show", "--net", ""):
@@ -325,6 +330,145 @@ net:
                 same = next(iter(yaml.safe_load(plain.stderr or plain.stdout).values()))[0]
                 same = same if "errno" in same else next(iter(same.values()))  # style B puts them one level down
                 self.assertEqual((same["errno"], same["descr"]), (block["errno"], block["descr"]), words)
+
+    def shown(self, daemon, *words):
+        return json.loads(ctl(daemon, *words, "show", "-v", "4", "--json").stdout)
+
+    def settings(self, daemon):
+        return json.loads(ctl(daemon, "global", "show", "--json").stdout)["global"]
+
+    def local_ni(self, daemon):
+        return self.shown(daemon, "net")["net"][1]["local NI(s)"][0]
+
+    def change(self, daemon, *words):
+        done = ctl(daemon, *words)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), words)
+
+    # HL-6
+    def test_the_order_of_setting_parameters_does_not_matter(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        wanted = {"health_sensitivity": 100, "retry_count": 3, "transaction_timeout": 40}
+        states = []
+        for order in itertools.permutations(wanted.items()):
+            a.write_config(CONFIG.format(nid=a.nid, port=self.port, socket=a.socket) +
+                           "global: {health_sensitivity: 0}\n")
+            a.start()
+            for name, value in order:
+                self.change(a, "set", name, str(value))
+            states.append(self.settings(a))
+            self.change(a, "set", "health_sensitivity", "0")
+            self.assertEqual(self.settings(a)["retry_count"], 3)
+            self.change(a, "set", "health_sensitivity", "100")
+            states.append(self.settings(a))
+            a.end()
+            a.notify.recv(4096)  # STOPPING
+        self.assertEqual(len(states), 12)
+        for state in states:
+            self.assertEqual(state, states[0])
+            self.assertEqual({name: state[name] for name in wanted}, wanted)
+            self.assertEqual((state["lnd_timeout"], state["ulnet"]["operation_bound"]), (9, 40))
+
+    def test_the_rule_between_time_out_and_retries_is_exact(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.start()
+        self.change(a, "set", "retry_count", "3")
+        self.change(a, "set", "transaction_timeout", "4")
+        for words, text in ((("transaction_timeout", "3"), "transaction_timeout 3 must be above retry_count 3"),
+                            (("retry_count", "4"), "retry_count 4 must be below transaction_timeout 4")):
+            before = self.settings(a)
+            refused = ctl(a, "set", *words)
+            self.assertEqual(refused.stderr, f"add:\n    - {words[0]}:\n          errno: -22\n"
+                                             f"          descr: \"{text}\"\n")
+            self.assertEqual(refused.returncode, 234)
+            self.assertEqual(self.settings(a), before)
+
+    # HL-8
+    def test_health_settings_have_ranges(self):
+        a, b = self.pair()
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        before = (self.settings(a), self.local_ni(a)["health stats"]["health value"])
+        for value in ("1001", "-1", "abc", "1e3", "", " 1", "1000.0", "99999999999999999999"):
+            for words in (("set", "health_sensitivity", value), ("net", "set", "--nid", a.nid, "--health", value),
+                          ("net", "set", "--all", "--health-sensitivity", value),
+                          ("peer", "set", "--nid", b.nid, "--health", value)):
+                refused = ctl(a, *words)
+                self.assertNotEqual(refused.returncode, 0, words)
+                if value != "":  # nothing at all is another mistake
+                    self.assertRegex(refused.stderr, r"health(_sensitivity)? must be a number from 0 to 1000, not ")
+        self.assertEqual((self.settings(a), self.local_ni(a)["health stats"]["health value"]), before)
+        for value in ("0", "1000"):
+            self.change(a, "set", "health_sensitivity", value)
+            self.assertEqual(self.settings(a)["health_sensitivity"], int(value))
+
+    # HL-7
+    def test_the_time_outs_in_force_are_shown_and_kept(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.write_config(CONFIG.format(nid=a.nid, port=self.port, socket=a.socket).replace(
+            f"- nid: {a.nid}", f"- nid: {a.nid}\n        lnd tunables: {{timeout: 7}}"))
+        a.start()
+
+        def in_force():
+            ours = self.settings(a)["ulnet"]["lnd_timeouts"][0]
+            self.assertEqual(self.local_ni(a)["lnd tunables"]["timeout"], ours["in_force"])
+            return ours["in_force"], ours["reason"], ours["attempt_bound"]
+
+        self.assertEqual(in_force(), (7, "set", 22))
+        refused = ctl(a, "set", "transaction_timeout", "21")
+        self.assertIn("3 attempts at the LND timeout 7 of 127.0.0.2@tcp take 22 s; at least 22 would do",
+                      refused.stderr)
+        self.assertIn("at most 49 would do", ctl(a, "net", "set", "--net", "tcp", "--lnd-timeout", "50").stderr)
+        self.assertEqual(in_force(), (7, "set", 22))
+        self.change(a, "net", "set", "--net", "tcp", "--lnd-timeout", "0")
+        self.assertEqual(in_force(), (49, "derived", 148))
+        self.assertIn("    lnd_timeout: 49\n", self.same_tree(a, "global", "show"))
+        self.change(a, "set", "transaction_timeout", "31")
+        self.assertEqual(in_force(), (10, "derived", 31))
+        # And the driver keeps it.
+        self.change(a, "net", "set", "--nid", a.nid, "--lnd-timeout", "1")
+        with socket.create_server(("127.0.0.4", self.port)):
+            begin = time.monotonic()
+            self.assertIn("failed to ping", ctl(a, "ping", "-t", "30", "127.0.0.4@tcp").stdout)
+            self.assertLess(time.monotonic() - begin, 10)
+
+    # HL-16
+    def test_health_by_hand(self):
+        a, b = self.pair()
+        self.change(a, "set", "health_sensitivity", "0")  # so that nothing but the hand moves it
+        for value, status in ((500, "up"), (0, "down"), (500, "down"), (1000, "up")):
+            self.change(a, "net", "set", "--nid", a.nid, "--health", str(value))
+            ni = self.local_ni(a)
+            self.assertEqual((ni["health stats"]["health value"], ni["status"]), (value, status))
+        self.assertRegex(a.log_text(), r"""'net set' \{"nid":"127\.0\.0\.2@tcp","health":"500"\} by uid \d+, pid \d+""")
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.change(a, "peer", "set", "--nid", b.nid, "--health", "7")
+        self.assertEqual(self.shown(a, "peer")["peer"][0]["peer ni"][0]["health stats"]["health value"], 7)
+        self.change(a, "peer", "set", "--all", "--health", "1000")
+        self.assertEqual(self.shown(a, "peer")["peer"][0]["peer ni"][0]["health stats"]["health value"], 1000)
+        for words, text in ((("net", "set", "--nid", "127.0.0.9@tcp", "--health", "1"), "no local NI 127.0.0.9@tcp"),
+                            (("peer", "set", "--nid", "127.0.0.9@tcp", "--health", "1"), "no peer NI 127.0.0.9@tcp"),
+                            (("net", "set", "--net", "tcp7", "--health", "1"), "no local net tcp7"),
+                            (("net", "set", "--nid", "0@lo", "--health", "1"), "0@lo has nothing that could be set")):
+            refused = ctl(a, *words)
+            self.assertEqual(refused.returncode, 234)
+            self.assertRegex(refused.stderr, rf"^---\nset:\n-     {words[0]}:\n      errno: -\d+\n      descr: ! \"{text}")
+
+    # Decisions D3
+    def test_sensitivity_of_net_ni_and_peer(self):
+        a, b = self.pair()
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        in_force = lambda: (self.local_ni(a)["ulnet"]["health_sensitivity"],  # noqa: E731
+                            self.shown(a, "peer")["peer"][0]["peer ni"][0]["ulnet"]["health_sensitivity"])
+        self.assertEqual(in_force(), (100, 100))
+        self.change(a, "net", "set", "--net", "tcp", "--health-sensitivity", "20")
+        self.assertEqual(in_force(), (20, 20))
+        self.change(a, "net", "set", "--nid", a.nid, "--health-sensitivity", "30")
+        self.change(a, "peer", "set", "--nid", b.nid, "--health-sensitivity", "40")
+        self.assertEqual(in_force(), (30, 40))
+        self.assertIn("health_sensitivity: 20\n", self.same_tree(a, "net", "show", "-v"))
+        self.change(a, "net", "set", "--nid", a.nid, "--health-sensitivity", "default")
+        self.change(a, "peer", "set", "--nid", b.nid, "--health-sensitivity", "default")
+        self.change(a, "net", "set", "--net", "tcp", "--health-sensitivity", "default")
+        self.assertEqual(in_force(), (100, 100))
 
     def test_only_some_may_change_things(self):
         if os.geteuid() != 0:

@@ -56,7 +56,35 @@ class FakeNode final : public NodeView {
     const std::lock_guard lock(mutex_);
     statistics_ = {};
   }
-  const Settings& settings() const override { return settings_; }
+  GlobalSettings global() const override { return {}; }
+  Status set_global(std::string_view name, int64_t value) override {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(fmt::format("{}={}", name, value));
+    return Status::ok();
+  }
+  Status change_nis(const NiSelection& which, const NiChange& change) override {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(fmt::format("{} health {} sensitivity {} timeout {}",
+                                   which.nid   ? which.nid->to_string()
+                                   : which.net ? which.net->to_string()
+                                               : "all",
+                                   change.health.value_or(-9),
+                                   change.health_sensitivity.value_or(-9),
+                                   change.lnd_timeout_s.value_or(-9)));
+    return Status::ok();
+  }
+  Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) override {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(fmt::format("{} health {} sensitivity {}", nid ? nid->to_string() : "all",
+                                   change.health.value_or(-9),
+                                   change.health_sensitivity.value_or(-9)));
+    return Status::ok();
+  }
+  // What was changed since the last call.
+  std::vector<std::string> take_changes() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(changes_, {});
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     const std::lock_guard lock(mutex_);
     pings_.emplace_back(args, std::move(done));
@@ -80,7 +108,7 @@ class FakeNode final : public NodeView {
   std::condition_variable changed_;
   Statistics statistics_;
   std::vector<std::pair<PingArgs, Endpoint::PingDone>> pings_;
-  Settings settings_;
+  std::vector<std::string> changes_;
 };
 
 PingResult pong_of(const Nid& nid) {
@@ -269,6 +297,95 @@ TEST_F(ControlTest, WrongArgumentsAreNamed) {
             "argument 'nids' must be a list of 1 to 128 strings");
   EXPECT_EQ(error("ping", {{"nids", {"10.0.0.2@tcp"}}, {"timeout_ms", 0}}).text(),
             "argument 'timeout_ms' must be a number from 1 to 3600000");
+}
+
+TEST_F(ControlTest, SettingsAreReadAndPassedOn) {
+  using testing::ElementsAre;
+  start();
+  EXPECT_TRUE(call("set", {{"name", "retry_count"}, {"value", 3}}));
+  EXPECT_TRUE(call("set", {{"name", "transaction_timeout"}, {"value", "0x28"}}));
+  EXPECT_THAT(node_.take_changes(), ElementsAre("retry_count=3", "transaction_timeout=40"));
+  EXPECT_TRUE(call("net set", {{"nid", "10.0.0.1@tcp"}, {"health", "0"}}));
+  EXPECT_TRUE(call("net set", {{"net", "tcp1"}, {"lnd_timeout", 7}}));
+  EXPECT_TRUE(call("net set", {{"all", true}, {"health_sensitivity", "default"}}));
+  EXPECT_THAT(node_.take_changes(), ElementsAre("10.0.0.1@tcp health 0 sensitivity -9 timeout -9",
+                                                "tcp1 health -9 sensitivity -9 timeout 7",
+                                                "all health -9 sensitivity -1 timeout -9"));
+  EXPECT_TRUE(call("peer set", {{"nid", "10.0.0.2@tcp"}, {"health", 500}}));
+  EXPECT_TRUE(call("peer set", {{"all", true}, {"health_sensitivity", 1000}}));
+  EXPECT_THAT(node_.take_changes(), ElementsAre("10.0.0.2@tcp health 500 sensitivity -9",
+                                                "all health -9 sensitivity 1000"));
+}
+
+// HL-8
+TEST_F(ControlTest, WrongSettingsAreNamedAndChangeNothing) {
+  start();
+  struct Row {
+    const char* command;
+    Json args;
+    const char* text;
+  };
+  const Json tcp1 = "10.0.0.1@tcp";
+  const std::vector<Row> rows = {
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", 1001}},
+       "health_sensitivity must be a number from 0 to 1000, not 1001"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", "-1"}},
+       "health_sensitivity must be a number from 0 to 1000, not '-1'"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", "abc"}},
+       "health_sensitivity must be a number from 0 to 1000, not 'abc'"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", "1e3"}},
+       "health_sensitivity must be a number from 0 to 1000, not '1e3'"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", 1000.0}},
+       "health_sensitivity must be a number from 0 to 1000, not 1000.0"},
+      {"set",
+       {{"name", "retry_count"}, {"value", nullptr}},
+       "retry_count must be a number from 0 to 255, not null"},
+      {"set", {{"name", "retry_count"}}, "no value for retry_count is given"},
+      {"net set",
+       {{"nid", tcp1}, {"health", 1001}},
+       "health must be a number from 0 to 1000, not 1001"},
+      {"net set",
+       {{"nid", tcp1}, {"health", "1e3"}},
+       "health must be a number from 0 to 1000, not '1e3'"},
+      {"net set",
+       {{"nid", tcp1}, {"health", "default"}},
+       "health must be a number from 0 to 1000, not 'default'"},
+      {"net set",
+       {{"nid", tcp1}, {"health_sensitivity", -1}},
+       "health_sensitivity must be a number from 0 to 1000, not -1"},
+      {"net set",
+       {{"nid", tcp1}, {"lnd_timeout", 86401}},
+       "lnd_timeout must be a number from 0 to 86400, not 86401"},
+      {"net set",
+       {{"nid", tcp1}},
+       "nothing to set: health, health_sensitivity or lnd_timeout must be given"},
+      {"net set", {{"health", 1}}, "exactly one of nid, net and all must be given"},
+      {"net set",
+       {{"nid", tcp1}, {"all", true}, {"health", 1}},
+       "exactly one of nid, net and all must be given"},
+      {"net set", {{"all", 1}, {"health", 1}}, "argument 'all' must be true or false"},
+      {"peer set",
+       {{"nid", tcp1}, {"health", -1}},
+       "health must be a number from 0 to 1000, not -1"},
+      {"peer set", {{"health", 1}}, "exactly one of nid and all must be given"},
+      {"peer set", {{"all", true}}, "nothing to set: health or health_sensitivity must be given"},
+  };
+  for (const Row& row : rows) {
+    const Reply reply = call(row.command, row.args);
+    ASSERT_FALSE(reply) << row.text;
+    EXPECT_EQ(reply.error().code(), EINVAL);
+    EXPECT_EQ(reply.error().text(), row.text);
+  }
+  const Reply unknown = call("set", {{"name", "retry_cuont"}, {"value", 1}});
+  EXPECT_EQ(unknown.error().code(), ENOENT);
+  EXPECT_THAT(unknown.error().text(),
+              HasSubstr("no setting 'retry_cuont'; did you mean 'retry_count'?"));
+  EXPECT_THAT(node_.take_changes(), testing::IsEmpty());
 }
 
 TEST_F(ControlTest, PingsRunSideBySideAndAreAnsweredInOrder) {

@@ -77,6 +77,33 @@ TEST(Cli, Ping) {
   EXPECT_EQ(good({"ping", "a", "--timeout", "0.25"}).timeout, milliseconds(250));
 }
 
+TEST(Cli, Set) {
+  const CliCommand set = good({"set", "retry_count", "3", "--json"});
+  EXPECT_EQ(set.name, "set");
+  EXPECT_EQ(set.setting, "retry_count");
+  EXPECT_EQ(set.value, "3");
+  EXPECT_TRUE(set.json);
+  EXPECT_EQ(good({"set", "health_sensitivity", "-1"}).value, "-1");
+  EXPECT_EQ(good({"set", "health_sensitivity", "1e3"}).value, "1e3");
+  EXPECT_EQ(bad({"set", "retry_count"}).fault, "a name and a value are wanted");
+  EXPECT_EQ(bad({"set"}).status, kExitFailed);
+  EXPECT_EQ(bad({"set", "retry_count", "3", "4"}).fault, "unknown word '4'");
+  EXPECT_EQ(bad({"set", "retry_count", "3", "-1"}).fault, "unknown word '-1'");
+
+  const CliCommand net = good({"net", "set", "-n", "10.0.0.1@tcp", "--health", "-1"});
+  EXPECT_EQ(net.name, "net set");
+  EXPECT_EQ(net.nid, "10.0.0.1@tcp");
+  EXPECT_EQ(net.health, "-1");
+  EXPECT_EQ(good({"net", "set", "-i", "tcp", "-l", "7"}).lnd_timeout, "7");
+  EXPECT_EQ(good({"net", "set", "-a", "--health-sensitivity", "default"}).health_sensitivity,
+            "default");
+  const CliCommand peer = good({"peer", "set", "--all", "-t", "500"});
+  EXPECT_EQ(peer.name, "peer set");
+  EXPECT_TRUE(peer.all);
+  EXPECT_EQ(peer.health, "500");
+  EXPECT_EQ(bad({"peer", "set", "--lnd-timeout", "7"}).fault, "unknown word '--lnd-timeout'");
+}
+
 TEST(Cli, HelpIsExitOne) {
   for (const Words& words :
        {Words{"-h"}, Words{"--help"}, Words{"net", "-h"}, Words{"net", "show", "--help"}}) {
