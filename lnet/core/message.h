@@ -60,7 +60,8 @@ struct SendMessage {
 struct ReceiveMessage {
   ReceiveId id = 0;
   bool parked = false;
-  Timer parked_until;  // of a loopback message: its sender is bound to an end, too
+  Time deadline = kNever;  // a failure after it is nobody's fault
+  Timer parked_until;      // of a loopback message: its sender is bound to an end, too
   NiId ni = kLoopbackNi;
   PeerNiId sender = 0;  // last hop; 0: loopback
   MdId md = 0;

@@ -153,6 +153,7 @@ ReceiveMessage& Receiver::make_receive(const Arrival& arrival) {
   receive.sender = arrival.sender_id();
   receive.driver_cookie = arrival.message.driver_cookie;
   receive.header = arrival.message.header;
+  receive.deadline = state_.message_deadline(state_.nets.ni(receive.ni));
   receive.event = describe(arrival);
   state_.note_message_count();
   return receive;
@@ -345,7 +346,7 @@ void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
   if (receive->md != 0) {
     if (completion.error == 0) {
       count_received(receive->ni, receive->sender, receive->header.type(), receive->event.mlength);
-    } else if (receive->sender != 0 && !state_.shutting_down) {
+    } else if (receive->sender != 0 && !state_.shutting_down && state_.now <= receive->deadline) {
       health_.attempt_failed(state_.nets.ni(receive->ni), state_.peers.find_ni(receive->sender),
                              completion);
     }

@@ -160,13 +160,7 @@ void Sender::set_path(SendMessage& message, const Path& path) {
   message.header.source_nid = ni.nid;
   message.header.dest_nid = path.final_dest;
   message.header.source_pid = state_.pid;
-  // One attempt may take LND timeout x (R + 1) + 1, but never longer than the response is waited
-  // for (D5).
-  const Duration limit =
-      ni.lnd_timeout > Duration::zero()
-          ? ni.lnd_timeout * (state_.global.retry_count + 1) + std::chrono::seconds(1)
-          : Duration(std::chrono::seconds(state_.global.transaction_timeout_s));
-  message.deadline = std::min(state_.now + limit, message.response_deadline);
+  message.deadline = std::min(state_.message_deadline(ni), message.response_deadline);
   if (Md* md = message.awaits_response ? state_.mds.find(message.md) : nullptr)
     md->response_next_hop = path.next_hop;
 }

@@ -2,6 +2,7 @@
 // PingService).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <variant>
@@ -62,6 +63,15 @@ struct State {
   std::vector<Action> actions;
   std::vector<CoreEvent> handled_events;  // for MDs with a handler
   std::vector<CoreEvent> polled_events;   // for the others
+
+  // When a message that `ni` sends or receives from now on is late: LND timeout x (R + 1) + 1, and
+  // never more than the transaction timeout (8.5; decisions D5).
+  Time message_deadline(const Ni& ni) const {
+    const Duration transaction = std::chrono::seconds(global.transaction_timeout_s);
+    if (ni.lnd_timeout == Duration::zero()) return now + transaction;
+    const Duration attempts = ni.lnd_timeout * (global.retry_count + 1) + std::chrono::seconds(1);
+    return now + std::min(attempts, transaction);
+  }
 
   void note_message_count() {
     const uint64_t alive = sends.size() + receives.size();

@@ -133,7 +133,7 @@ class SettingsTest : public testing::Test {
     peer.primary_nid = test::nid(first);
     peer.nids = {test::nid(second)};
     peer.health_sensitivity = sensitivity;
-    ASSERT_TRUE(node.core->add_peer(peer).is_ok());
+    ASSERT_TRUE(node.core->configure_peer(world_.now, peer).is_ok());
   }
   // From the first rail to the first rail.
   void put(AckRequest ack = AckRequest::kNoAck, const Nid& source = test::nid(kRailA1),
@@ -316,7 +316,7 @@ TEST_F(SettingsTest, HealthByHandMovesTheStatusAndTellsWhoAsks) {
     EXPECT_EQ(asked_status(kRailA1), kNiStatusUp);
     EXPECT_EQ(asked_info().sequence, sequence) << "in place";
   }
-  a_->core->handle_ni_fatal(2, true);
+  a_->core->handle_ni_fatal(world_.now, 2, true);
   EXPECT_FALSE(ni(kRailA2).up);
   EXPECT_EQ(asked_status(kRailA2), kNiStatusDown) << "a lost link, whatever the health";
 }
@@ -507,6 +507,27 @@ class StatusTest : public SettingsTest, public testing::WithParamInterface<Statu
     ASSERT_THAT(a_->sends, SizeIs(1));
     world_.fail_one(*a_, completion);
   }
+  // A PUT of b that a reads the payload of.
+  ReceiveId begin_receive() {
+    MdSpec md;
+    md.fragments = {{memory_, sizeof memory_}};
+    md.options = kMdPut;
+    MeSpec me;
+    me.portal = kPortal;
+    EXPECT_TRUE(a_->core->md_attach(world_.now, a_->core->me_attach(me).value(), md));
+    Header header;
+    header.source_nid = test::nid(kRailB1);
+    header.dest_nid = test::nid(kRailA1);
+    header.source_pid = header.dest_pid = kPidLustre;
+    header.payload_bytes = 8;
+    PutPart part;
+    part.portal = kPortal;
+    header.part = part;
+    const MessageVerdict verdict =
+        a_->core->handle_message(world_.now, {1, test::nid(kRailB1), header, 1});
+    EXPECT_EQ(verdict.kind, MessageVerdict::Kind::kReceive);
+    return verdict.id;
+  }
   void expect_untouched() {
     for (const char* nid : {kRailA1, kRailA2}) EXPECT_EQ(ni(nid).health, 1000);
     const Statistics statistics = a_->core->statistics();
@@ -588,29 +609,21 @@ TEST_P(StatusTest, NothingMovesWhileTheNodeStops) {
 // "For a message that failed while being received the local NI and the sender are blamed."
 TEST_P(StatusTest, AFailedReceiveBlamesLikewise) {
   two_rails(global_);
-  MdSpec md;
-  md.fragments = {{memory_, sizeof memory_}};
-  md.options = kMdPut;
-  MeSpec me;
-  me.portal = kPortal;
-  ASSERT_TRUE(a_->core->md_attach(world_.now, a_->core->me_attach(me).value(), md));
-  Header header;
-  header.source_nid = test::nid(kRailB1);
-  header.dest_nid = test::nid(kRailA1);
-  header.source_pid = header.dest_pid = kPidLustre;
-  header.payload_bytes = 8;
-  PutPart part;
-  part.portal = kPortal;
-  header.part = part;
-  const MessageVerdict verdict =
-      a_->core->handle_message(world_.now, {1, test::nid(kRailB1), header, 1});
-  ASSERT_EQ(verdict.kind, MessageVerdict::Kind::kReceive);
-  a_->core->handle_receive_done(world_.now, verdict.id, completion());
+  const ReceiveId id = begin_receive();
+  a_->core->handle_receive_done(world_.now, id, completion());
   EXPECT_EQ(ni(kRailA1).health, 1000 - GetParam().ni_loss);
   EXPECT_EQ(peer_ni(kRailB1).health, 1000 - GetParam().peer_ni_loss);
   EXPECT_EQ(a_->core->statistics().*GetParam().statistics_counter, 1U);
   world_.collect();
   EXPECT_THAT(a_->sends, IsEmpty());
+}
+
+TEST_P(StatusTest, AReceiveThatFailsLateBlamesNobody) {
+  two_rails(global_);
+  const ReceiveId id = begin_receive();
+  world_.advance(151s);
+  a_->core->handle_receive_done(world_.now, id, completion());
+  expect_untouched();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ten, StatusTest, testing::ValuesIn(kStatuses), [](const auto& test) {
@@ -637,8 +650,8 @@ TEST_F(StatusTest, TheKindsOfSeedOneAreCountedPerInterface) {
     for (const CounterInfo& counter : counters) EXPECT_EQ(counter.value, 1U) << counter.name;
   }
   for (const CounterInfo& counter : ni(kRailA2).failures) EXPECT_EQ(counter.value, 0U);
-  a_->core->handle_ni_fatal(2, true);
-  a_->core->handle_ni_fatal(2, false);
+  a_->core->handle_ni_fatal(world_.now, 2, true);
+  a_->core->handle_ni_fatal(world_.now, 2, false);
   uint64_t sum = 0;
   for (const CounterInfo& counter : ni(kRailA2).failures) sum += counter.value;
   EXPECT_EQ(sum, 2U) << "down and up, of the device itself";
