@@ -48,7 +48,8 @@ class Core {
   Status configure_peer(Time now, const PeerSettings& peer);
   Status delete_peer(Time now, const Nid& primary, std::span<const Nid> nids, bool force);
   Status add_peer(Time now, std::span<const Nid> nids);
-  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a wildcard.
+  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a
+  // wildcard.
   Status discover(Time now, const Nid& nid, bool force, EventHandler& handler, void* user_data);
   // Takes part in discovery from now on, or no more; peers are told.
   void set_discovery(Time now, bool on);
@@ -66,6 +67,12 @@ class Core {
   // ---- operations; see Endpoint
   Status put(Time now, const PutArgs& args);
   Status get(Time now, const GetArgs& args);
+
+  // ---- faults; see Endpoint
+  Status add_fault(Time now, const FaultRule& rule) { return state_.faults.add(rule, now); }
+  size_t del_faults(Time now, FaultKind kind, const Nid& source, const Nid& dest);
+  void reset_faults(Time now, FaultKind kind) { state_.faults.reset(kind, now); }
+  std::vector<FaultInfo> faults(FaultKind kind) const { return state_.faults.list(kind); }
 
   // ---- what drivers report; see LndHost
   MessageVerdict handle_message(Time now, const IncomingMessage& message);
@@ -109,6 +116,7 @@ class Core {
   void own_info_changed();
   // Does what the call in progress has left to do. The last thing each call does.
   void settle();
+  void run_released();
 
   State state_;
   Memory memory_;

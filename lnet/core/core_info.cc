@@ -68,10 +68,17 @@ std::vector<Nid> Core::nids() const {
 }
 
 std::vector<NetInfo> Core::nets() const {
+  std::vector<uint32_t> delayed(state_.nets.ni_count());
+  state_.sends.for_each([&delayed](SendId, const SendMessage& message) {
+    delayed[message.ni] += message.state == SendMessage::State::kDelayed ? 1 : 0;
+  });
   std::vector<NetInfo> nets;
   for (const NetId net : state_.nets.nets()) {
     NetInfo info{net, {}};
-    for (const NiId id : state_.nets.nis_of(net)) info.nis.push_back(describe(state_.nets.ni(id)));
+    for (const NiId id : state_.nets.nis_of(net)) {
+      info.nis.push_back(describe(state_.nets.ni(id)));
+      info.nis.back().delayed = delayed[id];
+    }
     nets.push_back(std::move(info));
   }
   return nets;

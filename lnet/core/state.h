@@ -9,6 +9,7 @@
 
 #include "lnet/base/rng.h"
 #include "lnet/base/slab.h"
+#include "lnet/core/fault.h"
 #include "lnet/core/match_table.h"
 #include "lnet/core/md.h"
 #include "lnet/core/message.h"
@@ -35,7 +36,8 @@ struct State {
         limits(limit_settings),
         interface_cookie(cookie),
         rng(seed),
-        matches(mds) {}
+        matches(mds),
+        faults(rng, timers) {}
 
   GlobalSettings global;
   LimitSettings limits;
@@ -43,8 +45,8 @@ struct State {
       interface_cookie;  // differs at each start: late answers to an earlier life are told by it
   const Pid pid = kPidLustre;
   bool shutting_down = false;
-  Time now = Time::min();   // of the call in progress
-  uint64_t selections = 0;  // counts path selections, for round robin
+  Time now = Time::min();      // of the call in progress
+  uint64_t selections = 0;     // counts path selections, for round robin
   uint32_t info_sequence = 0;  // of our ping info: counts what it has said
 
   Rng rng;
@@ -55,6 +57,7 @@ struct State {
   Slab<SendMessage> sends;
   Slab<ReceiveMessage> receives;
   TimerHeap timers;
+  FaultRules faults;
   CoreStats stats;
 
   // Outputs, taken by poll_action and poll_events.

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "ulnet/fault.h"
 #include "ulnet/info.h"
 #include "ulnet/result.h"
 #include "ulnet/settings.h"
@@ -148,6 +149,18 @@ class Endpoint {
   // Forgets the peer, or these NIDs of it. A name that the application gave is forgotten with
   // `force` only. Errors: ENOENT, EBUSY the primary NID without the others.
   Status delete_peer(const Nid& primary, const std::vector<Nid>& nids = {}, bool force = false);
+
+  // ---- faults, at will; see fault.h.
+
+  // Puts a rule before the others of its kind. Errors: those of check(); ENOSPC kFaultRulesMax.
+  Status add_fault(const FaultRule& rule);
+  // Removes the rules of this kind with this source and this destination, a wildcard standing for
+  // any; what they held goes on at once. Returns how many.
+  size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest);
+  // Sets the counters of all rules of this kind to 0 and draws their random choices again.
+  void reset_faults(FaultKind kind);
+  // In the order in which they are tried.
+  std::vector<FaultInfo> faults(FaultKind kind) const;
 
   // ---- driving and events.
 
