@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ulnet/fault.h"
 #include "ulnet/info.h"
 #include "ulnet/settings.h"
 #include "ulnet/status.h"
@@ -35,6 +36,9 @@ Json list_peers(const std::vector<PeerInfo>& peers);
 Json show_statistics(const Statistics& statistics, bool own_keys);
 // {"global": {...}}.
 Json show_global(const GlobalSettings& global);
+// {"fault": [...]}; an empty object when there is none. With own_keys each rule in words, too, as a
+// configuration file takes it.
+Json show_faults(const std::vector<FaultInfo>& faults, bool own_keys);
 // An element of the list `ping:`.
 Json show_ping(const PingResult& result);
 

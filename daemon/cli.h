@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -27,6 +28,8 @@ struct CliCommand {
   std::string source;
   std::chrono::milliseconds timeout{1000};
   std::vector<std::string> targets;  // of ping
+  // Of `fault`: by field (fault.h), or "all"; empty where nothing was given.
+  std::map<std::string, std::vector<std::string>> fault;
 };
 
 // Why there is no command.

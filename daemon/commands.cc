@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/fault_commands.h"
+
 namespace ulnet::daemon {
 namespace {
 
@@ -136,7 +138,9 @@ struct Commands::Row {
 };
 
 const Commands::Row* Commands::find(std::string_view command) {
-  static constexpr std::array<Row, 8> kRows = {{
+  constexpr FaultKind kDrop = FaultKind::kDrop;
+  constexpr FaultKind kDelay = FaultKind::kDelay;
+  static constexpr std::array<Row, 16> kRows = {{
       {"net show", false, &Commands::show_nets},
       {"peer show", false, &Commands::show_peers},
       {"peer list", false, &Commands::list_peers},
@@ -145,6 +149,14 @@ const Commands::Row* Commands::find(std::string_view command) {
       {"global show", false, &Commands::show_global},
       {"version", false, &Commands::version},
       {"ping", false, nullptr},
+      {"fault drop add", true, &Commands::fault<add_fault, kDrop>},
+      {"fault drop del", true, &Commands::fault<del_faults, kDrop>},
+      {"fault drop reset", true, &Commands::fault<reset_faults, kDrop>},
+      {"fault drop show", false, &Commands::fault<show_faults, kDrop>},
+      {"fault delay add", true, &Commands::fault<add_fault, kDelay>},
+      {"fault delay del", true, &Commands::fault<del_faults, kDelay>},
+      {"fault delay reset", true, &Commands::fault<reset_faults, kDelay>},
+      {"fault delay show", false, &Commands::fault<show_faults, kDelay>},
   }};
   const auto row =
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == command; });

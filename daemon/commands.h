@@ -11,7 +11,15 @@
 //   ...]}, in their order version                                                {"version":
 //   "0.1.0", "nids": [...]}
 //
-// Every argument but `nids` may be left out. An unknown argument is an error.
+//   `fault drop ...` and `fault delay ...`:
+//   add           the fields of fault.h, each a word or a list of words; source and dest are needed
+//                                                          {}; a change
+//   del           source and dest, or all (true)           {}; a change
+//   reset                                                  {}; a change
+//   show          level                                    {"fault": [...]}, {} without rules
+//
+// Every argument but `nids` and those said to be needed may be left out. An unknown argument is an
+// error.
 #pragma once
 
 #include <atomic>
@@ -56,6 +64,10 @@ class Commands {
   Reply reset_statistics(const Json& args);
   Reply show_global(const Json& args);
   Reply version(const Json& args);
+  template <Reply (*answer)(NodeView&, FaultKind, const Json&), FaultKind kind>
+  Reply fault(const Json& args) {
+    return answer(node_, kind, args);
+  }
   void ping(const Json& args, Done done);
 
   NodeView& node_;

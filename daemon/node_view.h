@@ -18,6 +18,11 @@ class NodeView {
   virtual Statistics statistics() const = 0;
   virtual void reset_statistics() = 0;
   virtual const Settings& settings() const = 0;
+  // See Endpoint.
+  virtual Status add_fault(const FaultRule& rule) = 0;
+  virtual size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) = 0;
+  virtual void reset_faults(FaultKind kind) = 0;
+  virtual std::vector<FaultInfo> faults(FaultKind kind) const = 0;
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
 };

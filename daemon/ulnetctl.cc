@@ -44,6 +44,9 @@ struct Manner {
 
 Manner manner_of(const std::string& command) {
   const bool style_b = command.starts_with("stats") || command.starts_with("global");
+  for (const std::string_view action : {"add", "del"}) {
+    if (command.ends_with(action)) return {action, style_b};
+  }
   const bool shows = command.ends_with("show") || command.ends_with("list");
   return {shows ? "show" : "manage", style_b};
 }
@@ -85,6 +88,14 @@ Json arguments_of(const CliCommand& command) {
   if (command.level > 0) args["level"] = command.level;
   if (!command.net.empty()) args["net"] = command.net;
   if (!command.nid.empty()) args["nid"] = command.nid;
+  for (const auto& [field, words] : command.fault) {
+    if (words.empty()) continue;
+    if (field == "all") {
+      args[field] = true;
+    } else {
+      args[field] = words.size() == 1 ? Json(words.front()) : Json(words);
+    }
+  }
   return args;
 }
 

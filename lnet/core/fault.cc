@@ -86,8 +86,9 @@ bool FaultSchedule::hit_by_rate(uint32_t rate, Rng& rng) {
 bool FaultSchedule::hit_by_interval(uint32_t interval_s, Rng& rng, Time now) {
   if (now < hit_from_) return false;
   const Duration interval = std::chrono::seconds(interval_s);
-  // The window after this one, or, when that has passed, too, the one that `now` is in.
-  const Time begin = now < window_end_ ? window_end_ : now - (now - window_end_) % interval;
+  // The window behind the one that `now` is in: in each there is one hit at most.
+  Time begin = window_end_;
+  if (now >= begin) begin += ((now - begin) / interval + 1) * interval;
   hit_from_ = begin + std::chrono::seconds(rng.below(interval_s));
   window_end_ = begin + interval;
   return true;
@@ -107,7 +108,7 @@ HealthStatus draw_health_status(uint32_t mask, Rng& rng) {
 // ---------------------------------------------------------------- by hand
 
 Status FaultRules::add(const FaultRule& rule, Time now) {
-  if (Status status = check(rule); !status.is_ok()) return status;
+  if (Status status = validate_fault(rule); !status.is_ok()) return status;
   std::vector<FaultRuleId>& rules = rules_of(rule.kind);
   if (rules.size() >= kFaultRulesMax)
     return {ENOSPC,

@@ -33,7 +33,7 @@ struct Delayed {
 //   rate r        r messages make a group; one of each, at a random place, is hit. With r = 2 the
 //                 very first message is.
 //   interval i    i seconds make a window; in each the first message behind a random second is hit.
-//                 Windows in which nothing came are skipped.
+//                 If none comes, the first one after that is, in its window's stead.
 class FaultSchedule {
  public:
   void begin(const FaultRule& rule, Rng& rng, Time now);

@@ -9,7 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ulnet/result.h"
 #include "ulnet/types.h"
@@ -67,7 +70,7 @@ struct FaultInfo {
 };
 
 // Errors: EINVAL that names the field and what would be right.
-Status check(const FaultRule& rule);
+Status validate_fault(const FaultRule& rule);
 
 // ---------------------------------------------------------------- words
 
@@ -77,9 +80,21 @@ std::string_view health_status_name(size_t number);
 
 // "10.0.0.1@tcp", "tcp1" (every address of that net) or "*". Errors: EINVAL that quotes the text.
 Result<Nid> parse_fault_nid(std::string_view text);
-// "PUT", "ack", ... to its kFault* bit. Errors: EINVAL that lists what there is.
-Result<uint32_t> parse_fault_message(std::string_view word);
-// "remote_timeout", ... to its bit, "random" to kFaultAnyHealth. Errors: likewise.
-Result<uint32_t> parse_fault_health(std::string_view word);
+
+// A rule in words, as options of ulnetctl and keys of a configuration file: "source", "dest",
+// "rate", "interval", "portal", "message", "local_nid"; of a drop rule also "health_error",
+// "random", "drop_all"; of a delay rule "latency".
+std::span<const std::string_view> fault_fields(FaultKind kind);
+// Sets one field of `rule`; another word for "portal", "message" or "health_error" is added to
+// those before. Errors: EINVAL that names the field, quotes the word and says what would be right.
+Status set_fault_field(FaultRule& rule, std::string_view field, std::string_view word);
+
+struct FaultWords {
+  std::string_view field;
+  std::vector<std::string> words;  // one, except for the fields that take several
+  bool is_list = false;
+};
+// The fields of `rule` that say something, in the order of fault_fields().
+std::vector<FaultWords> fault_words(const FaultRule& rule);
 
 }  // namespace ulnet
