@@ -127,8 +127,7 @@ MessageVerdict Receiver::handle_put(const Arrival& arrival, const PutPart& put) 
   return receive_into(id, view_of(md, match.fit.offset, match.fit.mlength));
 }
 
-// Nothing to wait for: whatever was sent is thrown away by the driver, which reports only what it
-// holds.
+// Whatever was sent is thrown away by the driver.
 MessageVerdict Receiver::finish_empty(const Arrival& arrival, ReceiveId id) {
   if (arrival.held == 0) handle_receive_done(id, Completion{});
   return {};

@@ -56,7 +56,7 @@ class Receiver {
   Md* find_response_md(const Arrival& arrival, const WireHandle& handle, bool is_ack);
   // That of a delayed message is there already.
   ReceiveMessage& make_receive(const Arrival& arrival);
-  // Takes note that it ends in this operation, into no memory.
+  // Ends a matched message that moves no byte; a held one ends with its driver's report.
   MessageVerdict finish_empty(const Arrival& arrival, ReceiveId id);
   // Starts the operation of a matched PUT.
   void begin_put(ReceiveMessage& receive, Md& md, const Fit& fit);

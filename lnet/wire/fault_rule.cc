@@ -69,8 +69,12 @@ Status not_one(std::string_view field, std::string_view wanted, std::string_view
   return invalid(fmt::format("'{}' must be {}, not '{}'", field, wanted, word));
 }
 
+// Decimal, or hexadecimal behind 0x.
 bool parse_number(std::string_view word, uint32_t max, uint32_t* value) {
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *value);
+  const bool hexadecimal = word.size() > 2 && (word.starts_with("0x") || word.starts_with("0X"));
+  if (hexadecimal) word.remove_prefix(2);
+  const auto [end, error] =
+      std::from_chars(word.data(), word.data() + word.size(), *value, hexadecimal ? 16 : 10);
   return error == std::errc() && end == word.data() + word.size() && *value <= max;
 }
 

@@ -690,7 +690,7 @@ TEST(LoaderFault, WhatIsWrongIsNamedWithItsLine) {
     - {source: "*", dest: "*", rate: 1, message: [PUT, HELLO], latency: 3, colour: red}
     - {source: "*", dest: "*", rate: [1, 2]}
     - drop everything
-    - {source: "*", dest: "*", interval: 0x10}
+    - {source: "*", dest: "*", interval: 0xFFFFFFFF}
   delay: all
 )");
   EXPECT_THAT(
@@ -699,12 +699,12 @@ TEST(LoaderFault, WhatIsWrongIsNamedWithItsLine) {
           "f:4:7: a rule without 'dest': a NID, a net, or '*' for any",
           "f:5:7: rate 0 and interval 0: exactly one of them must be above 0",
           HasSubstr("f:6:16: 'source': "),
-          "f:6:39: 'rate' must be a number from 1 to 2147483647, not 'x'",
+          "f:6:40: 'rate' must be a number from 1 to 2147483647, not 'x'",
           "f:7:56: 'message' must be one of ACK, PUT, GET, REPLY, not 'HELLO'",
           "f:8:38: 'rate' is a list, not a word or a list of words",
           "f:9:7: 'drop' holds 'drop everything' where a rule is wanted, a map that begins with "
           "'source'",
-          "f:10:42: 'interval' must be a number from 1 to 2147483647, not '0x10'",
+          "f:10:42: 'interval' must be a number from 1 to 2147483647, not '0xFFFFFFFF'",
           "f:11:10: 'delay' is 'all', not a list of '- source: ...'"));
   EXPECT_THAT(loaded.warnings, ElementsAre("f:7:64: unknown key 'latency' in 'drop' is ignored",
                                            "f:7:76: unknown key 'colour' in 'drop' is ignored"));

@@ -133,13 +133,15 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
   ni.tx_credits = 255;
   ni.tx_credits_min = 250;
   ni.waiting = 1;
+  ni.delayed = 2;
   ni.failures = {{"local NI down", 2}};
   ni.driver = {{"connections", 3}};
   const std::string own =
       "            ulnet:\n"
       "                  tx_credits: 255\n"
       "                  tx_credits_min: 250\n"
-      "                  waiting: 1\n                  delayed: 0\n"
+      "                  waiting: 1\n"
+      "                  delayed: 2\n"
       "                  failures:\n"
       "                        local NI down: 2\n"
       "                  driver:\n"

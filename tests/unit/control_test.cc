@@ -106,6 +106,7 @@ class FakeNode final : public NodeView {
   Statistics statistics_;
   std::vector<std::pair<PingArgs, Endpoint::PingDone>> pings_;
   Settings settings_;
+  std::vector<FaultInfo> faults_;  // guarded by mutex_
 };
 
 PingResult pong_of(const Nid& nid) {

@@ -207,7 +207,7 @@ TEST(FaultWords, MakeARuleAndComeBackFromIt) {
   EXPECT_EQ(drop, wanted);
   const FaultRule delay = in_words(FaultKind::kDelay, {{"source", "10.0.0.1@tcp"},
                                                        {"dest", "*"},
-                                                       {"rate", "7"},
+                                                       {"rate", "0x7"},
                                                        {"message", "ACK"},
                                                        {"message", "reply"},
                                                        {"latency", "3"}});
@@ -238,7 +238,8 @@ TEST(FaultWords, AWrongOneIsQuotedWithWhatWouldBeRight) {
     EXPECT_EQ(rule, untouched);
     return status.text();
   };
-  for (const char* word : {"0", "-1", "x", "", "1.5", "2147483648", "99999999999999"}) {
+  for (const char* word :
+       {"0", "-1", "x", "", "0x", "0x-1", "1.5", "2147483648", "99999999999999"}) {
     EXPECT_EQ(fault("rate", word),
               std::string("'rate' must be a number from 1 to 2147483647, not '") + word + "'");
   }
