@@ -152,7 +152,8 @@ class Endpoint {
 
   // ---- faults, at will; see fault.h.
 
-  // Puts a rule before the others of its kind. Errors: those of validate_fault(); ENOSPC kFaultRulesMax.
+  // Puts a rule before the others of its kind. Errors: those of validate_fault(); ENOSPC
+  // kFaultRulesMax.
   Status add_fault(const FaultRule& rule);
   // Removes the rules of this kind with this source and this destination, a wildcard standing for
   // any; what they held goes on at once. Returns how many.
