@@ -180,6 +180,11 @@ Status Core::get(Time now, const GetArgs& args) {
 
 // ---------------------------------------------------------------- faults
 
+Status Core::add_fault(Time now, const FaultRule& rule) {
+  if (state_.shutting_down) return {ESHUTDOWN, "the node is stopping"};
+  return state_.faults.add(rule, now);
+}
+
 size_t Core::del_faults(Time now, FaultKind kind, const Nid& source, const Nid& dest) {
   state_.now = now;
   const size_t removed = state_.faults.remove(kind, source, dest);

@@ -69,7 +69,7 @@ class Core {
   Status get(Time now, const GetArgs& args);
 
   // ---- faults; see Endpoint
-  Status add_fault(Time now, const FaultRule& rule) { return state_.faults.add(rule, now); }
+  Status add_fault(Time now, const FaultRule& rule);
   size_t del_faults(Time now, FaultKind kind, const Nid& source, const Nid& dest);
   void reset_faults(Time now, FaultKind kind) { state_.faults.reset(kind, now); }
   std::vector<FaultInfo> faults(FaultKind kind) const { return state_.faults.list(kind); }

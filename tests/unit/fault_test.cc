@@ -593,6 +593,7 @@ TEST_F(FaultTest, AtShutdownWhatIsDelayedEndsOnce) {
   world_.run();
   const std::vector<int> ends = statuses(*a_, 2);
   EXPECT_THAT(ends, testing::Contains(-ESHUTDOWN));
+  EXPECT_EQ(a_->core->add_fault(world_.now, {.rate = 1}).code(), ESHUTDOWN);
   expect_at_rest(*a_);
   expect_at_rest(*b_);
   world_.advance(2000s);
