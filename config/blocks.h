@@ -47,6 +47,8 @@ void read_global_block(LoadContext& context, const YamlNode& block);
 void read_numa_block(LoadContext& context, const YamlNode& block);
 // `peer:`. Source: spec config 9.1; cases CF-10.
 void read_peer_block(LoadContext& context, const YamlNode& block);
+// `fault:`, lists `drop:` and `delay:` of rules in the words of ulnetctl's options; our own.
+void read_fault_block(LoadContext& context, const YamlNode& block);
 // `ulnet:`, our own.
 void read_ulnet_block(LoadContext& context, const YamlNode& block);
 

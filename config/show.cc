@@ -1,6 +1,7 @@
 #include "config/show.h"
 
 #include <fmt/format.h>
+#include <charconv>
 
 namespace ulnet::config {
 namespace {
@@ -38,6 +39,46 @@ Json no_udsp() {
 Json counters(const std::vector<CounterInfo>& list) {
   Json map = Json::object();
   for (const CounterInfo& counter : list) map[counter.name] = counter.value;
+  return map;
+}
+
+// A word of a fault rule as what it stands for.
+Json value_of(const std::string& word) {
+  if (word == "true") return true;
+  uint64_t number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  return error == std::errc() && stop == end ? Json(number) : Json(word);
+}
+
+Json in_words(const FaultRule& rule) {
+  Json map = Json::object();
+  for (const FaultWords& each : fault_words(rule)) {
+    Json list = Json::array();
+    for (const std::string& word : each.words) list.push_back(value_of(word));
+    map[std::string(each.field)] = each.is_list ? std::move(list) : list.front();
+  }
+  return map;
+}
+
+Json show_fault(const FaultInfo& info, bool own_keys) {
+  const FaultRule& rule = info.rule;
+  const bool drops = rule.kind == FaultKind::kDrop;
+  Json map = {{"rule_type", to_string(rule.kind)},
+              {"fa_src", rule.source.to_string()},
+              {"fa_dst", rule.dest.to_string()},
+              {"fa_ptl_mask", rule.portals},
+              {"fa_msg_mask", rule.messages},
+              {drops ? "da_rate" : "la_rate", rule.rate},
+              {drops ? "da_interval" : "la_interval", rule.interval_s}};
+  if (!drops) map["la_latency"] = rule.latency_s;
+  map[drops ? "ds_dropped" : "ls_delayed"] = info.acted;
+  map["fs_count"] = info.examined;
+  map["fs_put"] = info.put;
+  map["fs_ack"] = info.ack;
+  map["fs_get"] = info.get;
+  map["fs_reply"] = info.reply;
+  if (own_keys) map["ulnet"] = in_words(rule);
   return map;
 }
 
@@ -89,6 +130,7 @@ Json ni_own_keys(const NiInfo& ni) {
           {"tx_credits", ni.tx_credits},
           {"tx_credits_min", ni.tx_credits_min},
           {"waiting", ni.waiting},
+          {"delayed", ni.delayed},
           {"failures", counters(ni.failures)},
           {"driver", counters(ni.driver)}};
 }
@@ -258,6 +300,13 @@ Json show_global(const GlobalSettings& global, const std::vector<NetInfo>& nets)
   tree["global"]["ulnet"] = {{"operation_bound", global.transaction_timeout_s},
                              {"lnd_timeouts", std::move(timeouts)}};
   return tree;
+}
+
+Json show_faults(const std::vector<FaultInfo>& faults, bool own_keys) {
+  if (faults.empty()) return Json::object();
+  Json list = Json::array();
+  for (const FaultInfo& info : faults) list.push_back(show_fault(info, own_keys));
+  return {{"fault", std::move(list)}};
 }
 
 Json show_ping(const PingResult& result) {

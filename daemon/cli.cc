@@ -13,6 +13,7 @@
 #include "config/nearest.h"
 #include "config/show.h"
 #include "daemon/commands.h"
+#include "ulnet/fault.h"
 
 namespace ulnet::daemon {
 namespace {
@@ -33,6 +34,37 @@ std::optional<std::string> with_ascii_dashes(const std::string& word) {
   }
   return std::nullopt;
 }
+
+struct FaultOption {
+  enum class Takes : uint8_t { kOne, kSeveral, kNothing };
+
+  std::string_view field;
+  const char* names;
+  const char* what;
+  Takes takes = Takes::kOne;
+};
+
+constexpr std::array<FaultOption, 11> kFaultOptions = {{
+    {"source", "-s,--source", "NID that a message comes from, a net (e.g. tcp1), or '*' for any"},
+    {"dest", "-d,--dest", "NID that a message goes to, a net, or '*' for any"},
+    {"rate", "-r,--rate", "act on one of so many messages"},
+    {"interval", "-i,--interval", "act on one message in so many seconds"},
+    {"portal", "-p,--portal", "portal of PUT and GET; may be repeated",
+     FaultOption::Takes::kSeveral},
+    {"message", "-m,--message", "PUT, ACK, GET or REPLY; may be repeated",
+     FaultOption::Takes::kSeveral},
+    {"local_nid", "-o,--local_nid", "local NID that a message is received by"},
+    {"health_error", "-e,--health_error",
+     "drop what is sent, with this error: local_interrupt, local_dropped, local_aborted, "
+     "local_no_route, local_error, local_timeout, remote_error, remote_dropped, remote_timeout, "
+     "network_timeout or random; may be repeated",
+     FaultOption::Takes::kSeveral},
+    {"random", "-n,--random", "with an interval: drop each message with probability 1/2",
+     FaultOption::Takes::kNothing},
+    {"drop_all", "-x,--drop_all", "drop every message that fits, sent or received",
+     FaultOption::Takes::kNothing},
+    {"latency", "-l,--latency", "seconds to hold a message"},
+}};
 
 // All the words of ulnetctl, and CLI11 with its exceptions kept in.
 class Parser {
@@ -71,6 +103,7 @@ class Parser {
     ping->add_option("-t,--timeout", timeout_, "seconds to wait for an answer (default: 1)");
     ping->add_option("NID", command_.targets,
                      "NIDs: comma lists, ranges such as 10.0.0.[1-9]@tcp, host names");
+    add_fault_commands();
     leaf(app_, "version", "show the versions of this program and of the daemon");
     quiet(app_);
   }
@@ -123,6 +156,40 @@ class Parser {
     app.add_option("-t,--health", command_.health, "health value, 0 to 1000");
     app.add_option("--health-sensitivity", command_.health_sensitivity,
                    "what a failure takes and a success gives, 0 to 1000, or 'default'");
+  }
+  void add_fault_commands() {
+    CLI::App* fault = group("fault", "rules that drop or delay messages, for tests");
+    for (const FaultKind kind : {FaultKind::kDrop, FaultKind::kDelay}) {
+      const std::string name(to_string(kind));
+      CLI::App* rules = fault->add_subcommand(name, "rules that " + name + " messages");
+      quiet(*rules);
+      CLI::App* add = leaf(*rules, "add", "add a rule; it is tried before the others");
+      for (const std::string_view field : fault_fields(kind)) add_fault_option(*add, field);
+      CLI::App* del = leaf(*rules, "del", "delete the rules with this source and dest, or all");
+      add_fault_option(*del, "source");
+      add_fault_option(*del, "dest");
+      fault_flag(*del, "all", "-a,--all", "delete all");
+      leaf(*rules, "reset", "set the counters to 0 and draw the random choices again");
+      verbose(*leaf(*rules, "show", "show the rules with their counters"));
+    }
+  }
+  void add_fault_option(CLI::App& app, std::string_view field) {
+    const auto option =
+        std::find_if(kFaultOptions.begin(), kFaultOptions.end(),
+                     [field](const FaultOption& each) { return each.field == field; });
+    if (option->takes == FaultOption::Takes::kNothing)
+      return fault_flag(app, field, option->names, option->what);
+    CLI::Option* added =
+        app.add_option(option->names, command_.fault[std::string(field)], option->what);
+    if (option->takes == FaultOption::Takes::kSeveral) {
+      added->allow_extra_args(false);
+    } else {
+      added->expected(1);
+    }
+  }
+  void fault_flag(CLI::App& app, std::string_view field, const char* names, const char* what) {
+    app.add_flag_callback(
+        names, [this, field] { command_.fault[std::string(field)] = {"true"}; }, what);
   }
   void verbose(CLI::App& app) {
     CLI::Option* option = app.add_option("-v,--verbose", level_,

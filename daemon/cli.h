@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -33,6 +34,8 @@ struct CliCommand {
   std::string health;
   std::string health_sensitivity;
   std::string lnd_timeout;
+  // Of `fault`: by field (fault.h), or "all"; empty where nothing was given.
+  std::map<std::string, std::vector<std::string>> fault;
 };
 
 // Why there is no command.

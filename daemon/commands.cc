@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/nearest.h"
+#include "daemon/fault_commands.h"
 #include "lnet/base/integer_text.h"
 #include "ulnet/global_fields.h"
 
@@ -176,7 +177,9 @@ struct Commands::Row {
 };
 
 const Commands::Row* Commands::find(std::string_view command) {
-  static constexpr std::array<Row, 11> kRows = {{
+  constexpr FaultKind kDrop = FaultKind::kDrop;
+  constexpr FaultKind kDelay = FaultKind::kDelay;
+  static constexpr auto kRows = std::to_array<Row>({
       {"net show", false, &Commands::show_nets},
       {"peer show", false, &Commands::show_peers},
       {"peer list", false, &Commands::list_peers},
@@ -188,7 +191,15 @@ const Commands::Row* Commands::find(std::string_view command) {
       {"peer set", true, &Commands::set_peers},
       {"version", false, &Commands::version},
       {"ping", false, nullptr},
-  }};
+      {"fault drop add", true, &Commands::fault<add_fault, kDrop>},
+      {"fault drop del", true, &Commands::fault<del_faults, kDrop>},
+      {"fault drop reset", true, &Commands::fault<reset_faults, kDrop>},
+      {"fault drop show", false, &Commands::fault<show_faults, kDrop>},
+      {"fault delay add", true, &Commands::fault<add_fault, kDelay>},
+      {"fault delay del", true, &Commands::fault<del_faults, kDelay>},
+      {"fault delay reset", true, &Commands::fault<reset_faults, kDelay>},
+      {"fault delay show", false, &Commands::fault<show_faults, kDelay>},
+  });
   const auto row =
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == command; });
   return row == kRows.end() ? nullptr : &*row;

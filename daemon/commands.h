@@ -15,9 +15,16 @@
 //   ...]}, in their order version                                                {"version":
 //   "0.1.0", "nids": [...]}
 //
-// Every argument but `nids`, `name` and `value` may be left out. An unknown argument is an error.
-// Numbers of the three commands that set something may be written as text, as a person did;
-// health_sensitivity may be "default".
+//   `fault drop ...` and `fault delay ...`:
+//   add           the fields of fault.h, each a word or a list of words; source and dest are needed
+//                                                          {}; a change
+//   del           source and dest, or all (true)           {}; a change
+//   reset                                                  {}; a change
+//   show          level                                    {"fault": [...]}, {} without rules
+//
+// Every argument but `nids`, `name`, `value` and those said to be needed may be left out. An unknown
+// argument is an error. Numbers of the commands that set something may be written as text, as a
+// person did; health_sensitivity may be "default".
 #pragma once
 
 #include <atomic>
@@ -65,6 +72,10 @@ class Commands {
   Reply set_nis(const Json& args);
   Reply set_peers(const Json& args);
   Reply version(const Json& args);
+  template <Reply (*answer)(NodeView&, FaultKind, const Json&), FaultKind kind>
+  Reply fault(const Json& args) {
+    return answer(node_, kind, args);
+  }
   void ping(const Json& args, Done done);
 
   NodeView& node_;

@@ -23,6 +23,11 @@ class NodeView {
   virtual Status set_global(std::string_view name, int64_t value) = 0;
   virtual Status change_nis(const NiSelection& which, const NiChange& change) = 0;
   virtual Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) = 0;
+  // See Endpoint.
+  virtual Status add_fault(const FaultRule& rule) = 0;
+  virtual size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) = 0;
+  virtual void reset_faults(FaultKind kind) = 0;
+  virtual std::vector<FaultInfo> faults(FaultKind kind) const = 0;
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
 };

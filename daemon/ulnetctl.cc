@@ -46,6 +46,9 @@ struct Manner {
 Manner manner_of(const std::string& command) {
   if (command == "set") return {"add", true};
   const bool style_b = command.starts_with("stats") || command.starts_with("global");
+  for (const std::string_view action : {"add", "del"}) {
+    if (command.ends_with(action)) return {action, style_b};
+  }
   const bool shows = command.ends_with("show") || command.ends_with("list");
   if (command.ends_with(" set")) return {"set", style_b};
   return {shows ? "show" : "manage", style_b};
@@ -100,6 +103,14 @@ Json arguments_of(const CliCommand& command) {
       {"lnd_timeout", command.lnd_timeout}};
   for (const auto& [key, text] : texts) {
     if (!text.empty()) args[key] = text;
+  }
+  for (const auto& [field, words] : command.fault) {
+    if (words.empty()) continue;
+    if (field == "all") {
+      args[field] = true;
+    } else {
+      args[field] = words.size() == 1 ? Json(words.front()) : Json(words);
+    }
   }
   return args;
 }

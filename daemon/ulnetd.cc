@@ -59,6 +59,12 @@ class EndpointView final : public NodeView {
   Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) override {
     return endpoint_.change_peers(nid, change);
   }
+  Status add_fault(const FaultRule& rule) override { return endpoint_.add_fault(rule); }
+  size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) override {
+    return endpoint_.del_faults(kind, source, dest);
+  }
+  void reset_faults(FaultKind kind) override { endpoint_.reset_faults(kind); }
+  std::vector<FaultInfo> faults(FaultKind kind) const override { return endpoint_.faults(kind); }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     endpoint_.ping(args, std::move(done));
   }

@@ -178,6 +178,32 @@ Status Core::get(Time now, const GetArgs& args) {
   return status;
 }
 
+// ---------------------------------------------------------------- faults
+
+Status Core::add_fault(Time now, const FaultRule& rule) {
+  if (state_.shutting_down) return {ESHUTDOWN, "the node is stopping"};
+  return state_.faults.add(rule, now);
+}
+
+size_t Core::del_faults(Time now, FaultKind kind, const Nid& source, const Nid& dest) {
+  state_.now = now;
+  const size_t removed = state_.faults.remove(kind, source, dest);
+  run_released();
+  settle();
+  return removed;
+}
+
+// What delay rules have let go of goes on, in their order.
+void Core::run_released() {
+  while (const std::optional<Delayed> message = state_.faults.pop_released()) {
+    if (message->is_send) {
+      sender_.delay_over(message->id);
+    } else {
+      receiver_.delay_over(message->id);
+    }
+  }
+}
+
 // ---------------------------------------------------------------- drivers
 
 MessageVerdict Core::handle_message(Time now, const IncomingMessage& message) {
@@ -219,8 +245,12 @@ void Core::handle_timeout(Time now) {
         if (const PeerNiId next_hop = memory_.response_expired(timer->id))
           if (PeerNi* peer_ni = state_.peers.find_ni(next_hop)) health_.response_lost(*peer_ni);
         break;
-      case TimerKind::kParked:
-        receiver_.parked_expired(timer->id);
+      case TimerKind::kHeld:
+        receiver_.held_expired(timer->id);
+        break;
+      case TimerKind::kDelayRule:
+        state_.faults.rule_due(timer->id, now);
+        run_released();
         break;
       case TimerKind::kRecoverNi:
         recovery_.ni_due(static_cast<NiId>(timer->id));

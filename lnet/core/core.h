@@ -74,6 +74,12 @@ class Core {
   Status put(Time now, const PutArgs& args);
   Status get(Time now, const GetArgs& args);
 
+  // ---- faults; see Endpoint
+  Status add_fault(Time now, const FaultRule& rule);
+  size_t del_faults(Time now, FaultKind kind, const Nid& source, const Nid& dest);
+  void reset_faults(Time now, FaultKind kind) { state_.faults.reset(kind, now); }
+  std::vector<FaultInfo> faults(FaultKind kind) const { return state_.faults.list(kind); }
+
   // ---- what drivers report; see LndHost
   MessageVerdict handle_message(Time now, const IncomingMessage& message);
   void handle_receive_done(Time now, ReceiveId id, const Completion& completion);
@@ -122,6 +128,7 @@ class Core {
   void update_lnd_timeout(Ni& ni);
   // Errors: ENOENT nothing of that name; EINVAL 0@lo.
   Result<std::vector<NiId>> select_nis(const NiSelection& which) const;
+  void run_released();
 
   State state_;
   Memory memory_;

@@ -77,6 +77,10 @@ std::vector<Nid> Core::nids() const {
 }
 
 std::vector<NetInfo> Core::nets() const {
+  std::vector<uint32_t> delayed(state_.nets.ni_count());
+  state_.sends.for_each([&delayed](SendId, const SendMessage& message) {
+    delayed[message.ni] += message.state == SendMessage::State::kDelayed ? 1 : 0;
+  });
   std::vector<NetInfo> nets;
   for (const NetId net : state_.nets.nets()) {
     NetInfo info{net, {}};
@@ -84,6 +88,7 @@ std::vector<NetInfo> Core::nets() const {
       const Ni& ni = state_.nets.ni(id);
       info.nis.push_back(describe(ni, state_.global));
       info.nis.back().health_sensitivity = health_.sensitivity(ni);
+      info.nis.back().delayed = delayed[id];
     }
     nets.push_back(std::move(info));
   }

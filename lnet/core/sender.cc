@@ -25,6 +25,12 @@ Completion local_failure(int32_t error, HealthStatus health) {
       .error = error, .health = health, .delivery = Delivery::kUndelivered, .nothing_posted = true};
 }
 
+// Both credits.
+bool has_credits(const SendMessage& message) {
+  return message.state == SendMessage::State::kDelayed ||
+         message.state == SendMessage::State::kInDriver;
+}
+
 }  // namespace
 
 SendMessage& Sender::make() {
@@ -216,7 +222,30 @@ bool Sender::take_ni_credit(SendMessage& message) {
 }
 
 void Sender::hand_to_driver(SendMessage& message) {
+  const bool on_wire = message.next_hop != 0;
+  const FaultRuleId delay = on_wire ? state_.faults.find_delay(message.header, state_.now) : 0;
+  if (delay == 0) return hand_down(message);
+  message.state = SendMessage::State::kDelayed;
+  state_.faults.hold(delay, {.is_send = true, .id = message.id}, state_.now);
+  state_.timers.set(message.waiting, message.deadline);
+}
+
+void Sender::delay_over(SendId id) {
+  SendMessage* message = state_.sends.find(id);
+  if (message == nullptr || message->state != SendMessage::State::kDelayed) return;
+  state_.timers.cancel(message->waiting);
+  if (next_hop_is_there(*message) && may_go_on(*message)) hand_down(*message);
+  run_ready();
+}
+
+void Sender::hand_down(SendMessage& message) {
   message.state = SendMessage::State::kInDriver;
+  if (message.next_hop != 0) {
+    if (const auto status = state_.faults.drops_sent(message.header, state_.now)) {
+      failed_.emplace_back(message.id, *status);
+      return;
+    }
+  }
   SendAction action;
   action.id = message.id;
   action.ni = message.ni;
@@ -314,10 +343,12 @@ void Sender::shut_down() {
   }
 }
 
-// Takes a waiting message out of the queue it is in; it keeps the credits it has.
+// Takes a message that waits or is delayed out of the queue it is in; it keeps the credits it has.
 void Sender::withdraw(SendMessage& message) {
   if (message.state == SendMessage::State::kWaitDiscovery) {
     message.state = SendMessage::State::kNew;  // its id in the peer's list names nothing any more
+  } else if (message.state == SendMessage::State::kDelayed) {
+    state_.faults.forget({.is_send = true, .id = message.id});
   } else if (message.state == SendMessage::State::kWaitPeerCredit) {
     PeerNi& peer_ni = state_.peers.ni(message.next_hop);
     peer_ni.tx_credits.remove(state_.sends, message.id);
@@ -352,7 +383,7 @@ void Sender::finish(SendMessage& message, const Completion& completion) {
 // The NI credit first, then the peer credit; each wakes its oldest waiter.
 void Sender::release_credits(const SendMessage& message) {
   if (message.next_hop == 0) return;
-  const bool has_ni_credit = message.state == SendMessage::State::kInDriver;
+  const bool has_ni_credit = has_credits(message);
   const bool has_peer_credit =
       has_ni_credit || message.state == SendMessage::State::kWaitPeerCredit;
   if (has_ni_credit) {
@@ -365,31 +396,42 @@ void Sender::release_credits(const SendMessage& message) {
   }
 }
 
-// Each woken message has the credit it waited for, and goes on from there.
 void Sender::run_ready() {
   if (running_ready_) return;
   running_ready_ = true;
-  for (size_t i = 0; i < ready_.size(); ++i) {
-    SendMessage& message = state_.sends.at(ready_[i]);
-    state_.timers.cancel(message.waiting);
-    const bool has_both = message.state == SendMessage::State::kWaitNiCredit;
-    if (!has_both) {
-      advance(message);
+  size_t woken = 0;
+  size_t failed = 0;
+  while (woken < ready_.size() || failed < failed_.size()) {
+    if (woken < ready_.size()) {
+      run_woken(ready_[woken++]);
     } else {
-      // It holds an NI credit now: as good as in the driver, should it fail the last check.
-      message.state = SendMessage::State::kInDriver;
-      if (state_.peers.find_ni(message.next_hop) == nullptr) {
-        // Its peer NI went while it waited for the NI.
-        release_credits(message);
-        message.state = SendMessage::State::kNew;
-        attempt_again(message);
-      } else if (may_go_on(message)) {
-        hand_to_driver(message);
-      }
+      const auto [id, status] = failed_[failed++];
+      handle_send_done(id, local_failure(EINVAL, status));
     }
   }
   ready_.clear();
+  failed_.clear();
   running_ready_ = false;
+}
+
+// It has the credit it waited for, and goes on from there.
+void Sender::run_woken(SendId id) {
+  SendMessage& message = state_.sends.at(id);
+  state_.timers.cancel(message.waiting);
+  const bool has_both = message.state == SendMessage::State::kWaitNiCredit;
+  if (!has_both) return advance(message);
+  // It holds an NI credit now: as good as in the driver, should it fail the last check.
+  message.state = SendMessage::State::kInDriver;
+  if (next_hop_is_there(message) && may_go_on(message)) hand_to_driver(message);
+}
+
+// Or else, since it went while the message waited, another way is sought.
+bool Sender::next_hop_is_there(SendMessage& message) {
+  if (state_.peers.find_ni(message.next_hop) != nullptr) return true;
+  release_credits(message);
+  message.state = SendMessage::State::kNew;
+  attempt_again(message);
+  return false;
 }
 
 void Sender::count_sent(const SendMessage& message) {

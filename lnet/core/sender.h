@@ -1,5 +1,5 @@
 // Messages on their way down: path, credits, the driver's completion.
-// Source: spec lnet-core 5.5, 7.2, 8.5; decisions D1, D5.
+// Source: spec lnet-core 5.5, 7.2, 8.5, 10.1 (fault rules); decisions D1, D5.
 #pragma once
 
 #include <functional>
@@ -41,10 +41,13 @@ class Sender {
   void run_rerouted();
 
   void handle_send_done(SendId id, const Completion& completion);
-  // A waiting message's deadline passed.
+  // The deadline of a message that waits for credits, or is delayed, passed.
   void waiting_expired(SendId id);
 
-  // Completes what waits for credits with ESHUTDOWN.
+  // A delay rule lets go of a message.
+  void delay_over(SendId id);
+
+  // Completes what waits for credits, or is delayed, with ESHUTDOWN.
   void shut_down();
 
  private:
@@ -61,19 +64,24 @@ class Sender {
   bool take_peer_credit(SendMessage& message);
   bool take_ni_credit(SendMessage& message);
   bool may_go_on(SendMessage& message);
+  bool next_hop_is_there(SendMessage& message);
+  // REQUIRES (both): it has its credits. A fault rule may hold it instead, or fail it in a moment.
   void hand_to_driver(SendMessage& message);
+  void hand_down(SendMessage& message);
   void withdraw(SendMessage& message);
   void finish(SendMessage& message, const Completion& completion);
   void count_sent(const SendMessage& message);
   void count_expired(const SendMessage& message);
   void release_credits(const SendMessage& message);
   void run_ready();
+  void run_woken(SendId id);
 
   State& state_;
   Memory& memory_;
   Health& health_;
-  std::vector<SendId>
-      ready_;  // woken by a credit; run one after another, so that wake-ups never nest
+  // Woken by a credit, and failed by a drop rule: run one after another, so that they never nest.
+  std::vector<SendId> ready_;
+  std::vector<std::pair<SendId, HealthStatus>> failed_;
   bool running_ready_ = false;
   std::vector<SendId> rerouted_;
   PeerNeeded peer_needed_;

@@ -10,6 +10,7 @@
 
 #include "lnet/base/rng.h"
 #include "lnet/base/slab.h"
+#include "lnet/core/fault.h"
 #include "lnet/core/match_table.h"
 #include "lnet/core/md.h"
 #include "lnet/core/message.h"
@@ -36,7 +37,8 @@ struct State {
         limits(limit_settings),
         interface_cookie(cookie),
         rng(seed),
-        matches(mds) {}
+        matches(mds),
+        faults(rng, timers) {}
 
   GlobalSettings global;
   LimitSettings limits;
@@ -57,6 +59,7 @@ struct State {
   Slab<SendMessage> sends;
   Slab<ReceiveMessage> receives;
   TimerHeap timers;
+  FaultRules faults;
   CoreStats stats;
 
   // Outputs, taken by poll_action and poll_events.

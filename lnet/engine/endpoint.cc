@@ -126,6 +126,11 @@ Status Endpoint::Impl::start() {
   for (const PeerSettings& peer : settings_.peers) {
     if (Status status = configure_peer(peer); !status.is_ok()) return status;
   }
+  for (const FaultRule& rule : settings_.faults) {
+    const Status status =
+        engine_->with_core([&](core::Core& core, Time now) { return core.add_fault(now, rule); });
+    if (!status.is_ok()) return {status.code(), fmt::format("fault: {}", status.text())};
+  }
   for (const auto& driver : drivers_) driver->open();
   if (!polls()) {
     handler_thread_ = std::thread([this] {
@@ -402,6 +407,24 @@ Status Endpoint::change_nis(const NiSelection& which, const NiChange& change) {
 Status Endpoint::change_peers(const std::optional<Nid>& nid, const PeerChange& change) {
   return impl_->engine().with_core(
       [&](core::Core& core, Time now) { return core.change_peers(now, nid, change); });
+}
+
+Status Endpoint::add_fault(const FaultRule& rule) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.add_fault(now, rule); });
+}
+size_t Endpoint::del_faults(FaultKind kind, const Nid& source, const Nid& dest) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.del_faults(now, kind, source, dest); });
+}
+void Endpoint::reset_faults(FaultKind kind) {
+  impl_->engine().with_core([&](core::Core& core, Time now) {
+    core.reset_faults(now, kind);
+    return true;
+  });
+}
+std::vector<FaultInfo> Endpoint::faults(FaultKind kind) const {
+  return impl_->engine().look([&](const core::Core& core) { return core.faults(kind); });
 }
 
 size_t Endpoint::poll_events(std::span<Event> events, std::chrono::nanoseconds max_wait) {

@@ -304,6 +304,104 @@ net:
             self.assertIn("errno: -100\n", run.stderr)
             self.assertEqual(ctl(path, *words, "--json").returncode, status)
 
+    def test_fault_rules_at_run_time(self):
+        a, b = self.pair()
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.assertEqual(ctl(a, "fault", "drop", "show").stdout, "")
+        # What B receives vanishes; A waits in vain.
+        add = ctl(b, "fault", "drop", "add", "-s", "*", "-d", "tcp", "-r", "1", "-m", "GET", "-p", "0")
+        self.assertEqual((add.returncode, add.stdout, add.stderr), (0, "", ""))
+        begin = time.monotonic()
+        self.assertIn("Connection timed out", ctl(a, "ping", "-t", "0.5", b.nid).stdout)
+        self.assertGreaterEqual(time.monotonic() - begin, 0.5)
+        self.assertEqual(self.same_tree(b, "fault", "drop", "show"), """\
+fault:
+-     rule_type: drop
+      fa_src: <?>
+      fa_dst: 255.255.255.255@tcp
+      fa_ptl_mask: 1
+      fa_msg_mask: 4
+      da_rate: 1
+      da_interval: 0
+      ds_dropped: 1
+      fs_count: 1
+      fs_put: 0
+      fs_ack: 0
+      fs_get: 1
+      fs_reply: 0
+""")
+        self.assertEqual(ctl(b, "fault", "drop", "reset").returncode, 0)
+        self.assertIn("ds_dropped: 0\n", ctl(b, "fault", "drop", "show").stdout)
+        self.assertEqual(ctl(b, "fault", "drop", "del", "-s", "*", "-d", "tcp").returncode, 0)
+        self.assertEqual(ctl(b, "fault", "drop", "show").stdout, "")
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        # What A sends fails at once, and counts.
+        self.assertEqual(ctl(a, "fault", "drop", "add", "-s", a.nid, "-d", b.nid, "-r", "1",
+                             "-e", "local_timeout").returncode, 0)
+        begin = time.monotonic()
+        self.assertIn("Invalid argument", ctl(a, "ping", "-t", "20", b.nid).stdout)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertIn("local_timeout_count: 1\n", ctl(a, "stats", "show").stdout)
+        # What B receives is late, until the rule goes.
+        self.assertEqual(ctl(a, "fault", "drop", "del", "--all").returncode, 0)
+        self.assertEqual(ctl(b, "fault", "delay", "add", "-s", "*", "-d", "*", "-r", "1", "-m", "GET",
+                             "-l", "1").returncode, 0)
+        begin = time.monotonic()
+        self.assertEqual(ctl(a, "ping", "-t", "20", b.nid).returncode, 0)
+        self.assertGreaterEqual(time.monotonic() - begin, 1)
+        self.assertIn("ls_delayed: 1\n", self.same_tree(b, "fault", "delay", "show", "-v", "4"))
+        self.assertEqual(ctl(b, "fault", "delay", "del", "-a").returncode, 0)
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.assertIn("'fault delay del' by uid", b.log_text())
+
+    def test_stopping_with_delayed_messages_takes_no_longer(self):
+        a, b = self.pair()
+        ctl(a, "ping", b.nid)
+        for daemon, message in ((a, "GET"), (b, "REPLY")):
+            self.assertEqual(ctl(daemon, "fault", "delay", "add", "-s", "*", "-d", "*", "-r", "2", "-m", message,
+                                 "-l", "3600").returncode, 0)
+        ctl(a, "ping", "-t", "0.1", b.nid)  # the first of two: held by A
+        ctl(a, "ping", "-t", "0.1", b.nid)  # its answer: held by B
+        self.assertIn("ls_delayed: 1\n", ctl(a, "fault", "delay", "show").stdout)
+        self.assertIn("ls_delayed: 1\n", ctl(b, "fault", "delay", "show").stdout)
+        for daemon in (a, b):
+            status, took = daemon.end()
+            self.assertEqual(status, 0, daemon.log_text())
+            self.assertLess(took, 5)
+
+    def test_wrong_fault_rules_are_named(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.start()
+        refused = ctl(a, "fault", "drop", "add", "-s", "*", "-d", "*", "-r", "1", "-i", "5")
+        self.assertEqual((refused.returncode, refused.stdout), (234, ""))
+        self.assertEqual(refused.stderr, """\
+---
+add:
+-     fault:
+      errno: -22
+      descr: ! "rate 1 and interval 5: exactly one of them must be above 0"
+...
+""")
+        refused = ctl(a, "fault", "delay", "del", "-s", "*", "-d", a.nid)
+        self.assertEqual(refused.returncode, 234)
+        self.assertIn("del:\n-     fault:\n      errno: -2\n", refused.stderr)
+        a.end()
+        a.write_config(CONFIG.format(nid=a.nid, port=self.port, socket=a.socket) +
+                       "fault: {drop: [{source: '*', dest: '*', rate: none}]}\n")
+        a.spawn()
+        self.assertEqual(a.process.wait(timeout=10), 2)
+        self.assertRegex(a.log_text(), rf"{a.config}:9:47: 'rate' must be a number from 1 to \d+, not 'none'\n")
+
+    def test_fault_rules_of_the_configuration(self):
+        a, b = self.daemon("a", "127.0.0.2@tcp"), self.daemon("b", "127.0.0.3@tcp")
+        b.write_config(CONFIG.format(nid=b.nid, port=self.port, socket=b.socket) +
+                       "fault: {drop: [{source: '*', dest: 127.0.0.3@tcp, rate: 2, message: GET}]}\n")
+        a.start()
+        b.start()
+        self.assertNotEqual(ctl(a, "ping", "-t", "0.3", b.nid).returncode, 0)  # the first of two
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.assertIn("fault_rule: 1\n", ctl(b, "stats", "show", "-v", "4").stdout)
+
     # UX-2
     def test_every_error_is_yaml_and_json(self):
         a = self.daemon("a", "127.0.0.2@tcp")

@@ -5,20 +5,23 @@
 namespace ulnet::sim {
 namespace {
 
-// Messages that wait for an NI credit, and so hold a peer credit that the driver knows nothing of.
+// Messages that wait for an NI credit or are delayed, and so hold a peer credit that the driver
+// knows nothing of.
 int64_t check_ni_credits(Cluster& cluster, Node& node, Violations& violations) {
   int64_t waiting = 0;
   for (const NetInfo& net : node.core().nets()) {
     if (net.net == NetId::lo()) continue;
     for (const NiInfo& ni : net.nis) {
       const int64_t in_driver = cluster.network().in_driver(ni.nid);
-      const int64_t sum = ni.tx_credits + in_driver + ni.waiting;
-      waiting += ni.waiting;
+      const int64_t sum = ni.tx_credits + in_driver + ni.waiting + ni.delayed;
+      waiting += ni.waiting + ni.delayed;
       if (sum != ni.tunables.credits) {
-        violations.add(cluster.now(),
-                       fmt::format("{}: NI {}: {} of {} credits free, {} in the driver, {} waiting",
-                                   node.spec().name, ni.nid.to_string(), ni.tx_credits,
-                                   ni.tunables.credits, in_driver, ni.waiting));
+        violations.add(
+            cluster.now(),
+            fmt::format("{}: NI {}: {} of {} credits free, {} in the driver, {} waiting, "
+                        "{} delayed",
+                        node.spec().name, ni.nid.to_string(), ni.tx_credits, ni.tunables.credits,
+                        in_driver, ni.waiting, ni.delayed));
       }
     }
   }

@@ -41,6 +41,8 @@ void Node::start() {
     const NiStarted started = lnd_->start_ni(core_->next_ni_id(), settings).value();
     ULNET_ASSERT(core_->add_ni(cluster_.now(), settings, started).has_value(), "two NIs with one NID");
   }
+  for (const FaultRule& rule : spec_.faults)
+    ULNET_ASSERT(core_->add_fault(now(), rule).is_ok(), "a bad fault rule");
   lnd_->open();
   cluster_.trace_.note(cluster_.now(), "start",
                        {{"node", index_}, {"incarnation", incarnation_}, {"cookie", cookie}});

@@ -21,6 +21,7 @@ struct NodeSpec {
   std::vector<NiSettings> nis;  // each with its nid
   GlobalSettings global;
   LimitSettings limits;
+  std::vector<FaultRule> faults;  // of each incarnation
 };
 
 class Cluster;

@@ -22,8 +22,10 @@ enum class FaultKind : uint8_t {
   kPowerLoss,
   kRestart,
   kClockStep,
+  kDropRule,  // the node's own fault injection
+  kDelayRule,
 };
-inline constexpr size_t kFaultKinds = 12;
+inline constexpr size_t kFaultKinds = 14;
 
 class Faults {
  public:
@@ -40,6 +42,9 @@ class Faults {
   void inject(FaultKind kind);
   void break_path(FaultKind kind);
   void break_node(FaultKind kind);
+  void add_rule(FaultKind kind);
+  FaultRule any_rule(ulnet::FaultKind kind);
+  static void remove_rules(Node& node, Time now);
   void partition(Node& node, bool on);
   void restart_later(Node& node, Duration downtime);
   Node& any_node();

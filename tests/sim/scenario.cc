@@ -72,6 +72,10 @@ class Scenario {
   Deed link_down(Fields& fields);
   Deed reset(Fields& fields);
   Deed heal(Fields& fields);
+  Deed drop_rule(Fields& fields) { return add_rule(fields, FaultKind::kDrop); }
+  Deed delay_rule(Fields& fields) { return add_rule(fields, FaultKind::kDelay); }
+  Deed add_rule(Fields& fields, FaultKind kind);
+  Deed remove_rules(Fields& fields);
 
   // ---- what can be expected
   Deed expect_outcome(Fields& fields);
@@ -79,6 +83,7 @@ class Scenario {
   Deed expect_peer_credits(Fields& fields);
   Deed expect_drops(Fields& fields);
   Deed expect_rest(Fields& fields);
+  Deed expect_rules(Fields& fields);
 
   Node* node(Fields& fields, const std::string& key = "node");
   Nid known_nid(Fields& fields, const std::string& key);
@@ -146,6 +151,16 @@ void Scenario::read_nodes(const config::YamlNode* nodes, const config::YamlNode*
       spec.nis.push_back(ni);
     }
     if (spec.nis.empty()) fields.error("a node needs a NID");
+    for (const auto& [key, kind] :
+         {std::pair("drop_rules", FaultKind::kDrop), std::pair("delay_rules", FaultKind::kDelay)}) {
+      const config::YamlNode* rules = fields.child(key);
+      if (rules == nullptr) continue;
+      for (const config::YamlPtr& item : rules->items) {
+        Fields rule(item.get(), errors_);
+        spec.faults.push_back(rule.fault_rule(kind));
+        rule.finish();
+      }
+    }
     fields.finish();
     by_name_[spec.name] = cluster_.size();
     cluster_.add(std::move(spec));
@@ -193,6 +208,9 @@ Scenario::Maker Scenario::maker_of(const std::string& verb, bool expects) const 
       {"link_down", &Scenario::link_down},
       {"reset", &Scenario::reset},
       {"heal", &Scenario::heal},
+      {"drop_rule", &Scenario::drop_rule},
+      {"delay_rule", &Scenario::delay_rule},
+      {"remove_rules", &Scenario::remove_rules},
   };
   static const std::map<std::string, Maker> kExpectations = {
       {"outcome", &Scenario::expect_outcome},
@@ -200,6 +218,7 @@ Scenario::Maker Scenario::maker_of(const std::string& verb, bool expects) const 
       {"peer_credits", &Scenario::expect_peer_credits},
       {"drops", &Scenario::expect_drops},
       {"rest", &Scenario::expect_rest},
+      {"rules", &Scenario::expect_rules},
   };
   const auto& makers = expects ? kExpectations : kDeeds;
   const auto found = makers.find(verb);
@@ -373,6 +392,24 @@ Deed Scenario::heal(Fields&) {
   return [this] { cluster_.network().heal(); };
 }
 
+Deed Scenario::add_rule(Fields& fields, FaultKind kind) {
+  Node* at = node(fields);
+  const FaultRule rule = fields.fault_rule(kind);
+  return [=, this] {
+    (void)at->core().add_fault(cluster_.now(), rule);
+    at->settle();
+  };
+}
+
+Deed Scenario::remove_rules(Fields& fields) {
+  Node* at = node(fields);
+  return [=, this] {
+    for (const FaultKind kind : {FaultKind::kDrop, FaultKind::kDelay})
+      at->core().del_faults(cluster_.now(), kind, Nid::any(), Nid::any());
+    at->settle();
+  };
+}
+
 // ---------------------------------------------------------------- expectations
 
 void Scenario::expect(int line, const std::string& what, int64_t wanted, int64_t found) {
@@ -467,6 +504,21 @@ Deed Scenario::expect_rest(Fields&) {
   return [this] {
     for (size_t i = 0; i < cluster_.size(); ++i)
       check_at_rest(cluster_, cluster_.node(i), violations_);
+  };
+}
+
+Deed Scenario::expect_rules(Fields& fields) {
+  const int line = fields.line();
+  Node* at = node(fields);
+  const std::string word = fields.text("kind");
+  const FaultKind kind = word == to_string(FaultKind::kDrop) ? FaultKind::kDrop : FaultKind::kDelay;
+  if (word != to_string(kind)) fields.error(fmt::format("kind: '{}' is no kind of rule", word));
+  const int64_t acted = fields.number("acted");
+  return [=, this] {
+    int64_t found = 0;
+    for (const FaultInfo& info : at->core().faults(kind)) found += static_cast<int64_t>(info.acted);
+    expect(line, fmt::format("messages that {} rules of {} acted on", word, at->spec().name), acted,
+           found);
   };
 }
 

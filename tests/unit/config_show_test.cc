@@ -133,6 +133,7 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
   ni.tx_credits = 255;
   ni.tx_credits_min = 250;
   ni.waiting = 1;
+  ni.delayed = 2;
   ni.failures = {{"local NI down", 2}};
   ni.driver = {{"connections", 3}};
   const std::string own =
@@ -145,6 +146,7 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
       "                  tx_credits: 255\n"
       "                  tx_credits_min: 250\n"
       "                  waiting: 1\n"
+      "                  delayed: 2\n"
       "                  failures:\n"
       "                        local NI down: 2\n"
       "                  driver:\n"
@@ -306,6 +308,48 @@ TEST(ErrorBlocks, AsRecorded) {
                 error_style_a({"manage", "discover", -22,
                                "\"Unable to parse nidlist: invalid NID in nidstr\""}),
             recorded("err-bad-nid"));
+}
+
+// ---- faults. No recording has a rule in it; keys and order are spec config 8.10.
+
+TEST(ShowFaults, AreAListWithLnetctlsKeys) {
+  FaultRule drop;
+  drop.source = Nid::any();
+  drop.dest = parse_fault_nid("tcp1").value();
+  drop.rate = 10;
+  drop.messages = kFaultPut | kFaultGet;
+  drop.portals = uint64_t{1} << 63 | 2;
+  drop.health_errors = 1U << 2 | 1U << 9;
+  EXPECT_EQ(dump_style_a(show_faults({{.rule = drop, .examined = 21, .put = 2, .acted = 2}}, false),
+                         kIndentShow),
+            "fault:\n"
+            "-     rule_type: drop\n"
+            "      fa_src: <?>\n"
+            "      fa_dst: 255.255.255.255@tcp1\n"
+            "      fa_ptl_mask: 9223372036854775810\n"
+            "      fa_msg_mask: 6\n"
+            "      da_rate: 10\n"
+            "      da_interval: 0\n"
+            "      ds_dropped: 2\n"
+            "      fs_count: 21\n"
+            "      fs_put: 2\n"
+            "      fs_ack: 0\n"
+            "      fs_get: 0\n"
+            "      fs_reply: 0\n");
+  FaultRule delay;
+  delay.kind = FaultKind::kDelay;
+  delay.source = delay.dest = *Nid::parse("10.0.0.1@tcp");
+  delay.interval_s = 5;
+  delay.latency_s = 7;
+  const Json tree = show_faults({{.rule = delay, .acted = 3}}, false);
+  EXPECT_EQ(tree["fault"][0].dump(),
+            R"({"rule_type":"delay","fa_src":"10.0.0.1@tcp","fa_dst":"10.0.0.1@tcp",)"
+            R"("fa_ptl_mask":0,"fa_msg_mask":0,"la_rate":0,"la_interval":5,"la_latency":7,)"
+            R"("ls_delayed":3,"fs_count":0,"fs_put":0,"fs_ack":0,"fs_get":0,"fs_reply":0})");
+  EXPECT_EQ(show_faults({{.rule = drop}}, true)["fault"][0]["ulnet"].dump(),
+            R"({"source":"*","dest":"tcp1","rate":10,"portal":[1,63],"message":["PUT","GET"],)"
+            R"("health_error":["local_dropped","remote_timeout"]})");
+  EXPECT_EQ(show_faults({}, true).dump(), "{}");
 }
 
 // UX-2: whatever the text is made of.

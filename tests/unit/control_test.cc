@@ -85,6 +85,31 @@ class FakeNode final : public NodeView {
     const std::lock_guard lock(mutex_);
     return std::exchange(changes_, {});
   }
+  Status add_fault(const FaultRule& rule) override {
+    const std::lock_guard lock(mutex_);
+    if (Status status = validate_fault(rule); !status.is_ok()) return status;
+    faults_.push_back({.rule = rule, .examined = 3, .put = 1, .acted = 1});
+    return Status::ok();
+  }
+  size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) override {
+    const std::lock_guard lock(mutex_);
+    return std::erase_if(faults_, [&](const FaultInfo& info) {
+      return info.rule.kind == kind && (source.is_any() || info.rule.source == source) &&
+             (dest.is_any() || info.rule.dest == dest);
+    });
+  }
+  void reset_faults(FaultKind kind) override {
+    const std::lock_guard lock(mutex_);
+    for (FaultInfo& info : faults_) {
+      if (info.rule.kind == kind) info = FaultInfo{.rule = info.rule};
+    }
+  }
+  std::vector<FaultInfo> faults(FaultKind kind) const override {
+    const std::lock_guard lock(mutex_);
+    std::vector<FaultInfo> of_kind = faults_;
+    std::erase_if(of_kind, [kind](const FaultInfo& info) { return info.rule.kind != kind; });
+    return of_kind;
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     const std::lock_guard lock(mutex_);
     pings_.emplace_back(args, std::move(done));
@@ -109,6 +134,7 @@ class FakeNode final : public NodeView {
   Statistics statistics_;
   std::vector<std::pair<PingArgs, Endpoint::PingDone>> pings_;
   std::vector<std::string> changes_;
+  std::vector<FaultInfo> faults_;  // guarded by mutex_
 };
 
 PingResult pong_of(const Nid& nid) {
@@ -386,6 +412,80 @@ TEST_F(ControlTest, WrongSettingsAreNamedAndChangeNothing) {
   EXPECT_THAT(unknown.error().text(),
               HasSubstr("no setting 'retry_cuont'; did you mean 'retry_count'?"));
   EXPECT_THAT(node_.take_changes(), testing::IsEmpty());
+}
+
+TEST_F(ControlTest, FaultRulesComeAndGo) {
+  start();
+  EXPECT_EQ((*call("fault drop show")).dump(), "{}");
+  ASSERT_TRUE(call("fault drop add", {{"source", "*"},
+                                      {"dest", "tcp"},
+                                      {"rate", "10"},
+                                      {"message", {"PUT", "GET"}},
+                                      {"portal", 9},
+                                      {"drop_all", true}}));
+  ASSERT_TRUE(call("fault delay add",
+                   {{"source", "10.0.0.1@tcp"}, {"dest", "*"}, {"rate", 1}, {"latency", 2}}));
+  const std::vector<FaultInfo> drops = node_.faults(FaultKind::kDrop);
+  ASSERT_EQ(drops.size(), 1u);
+  EXPECT_EQ(drops[0].rule.rate, 10u);
+  EXPECT_EQ(drops[0].rule.messages, kFaultPut | kFaultGet);
+  EXPECT_EQ(drops[0].rule.portals, 1u << 9);
+  EXPECT_TRUE(drops[0].rule.drop_all);
+  EXPECT_EQ((*call("fault drop show"))["fault"][0]["fs_count"], 3);
+  EXPECT_FALSE((*call("fault drop show"))["fault"][0].contains("ulnet"));
+  EXPECT_EQ((*call("fault delay show", {{"level", 4}}))["fault"][0]["ulnet"]["latency"], 2);
+  ASSERT_TRUE(call("fault drop reset"));
+  EXPECT_EQ((*call("fault drop show"))["fault"][0]["fs_count"], 0);
+  EXPECT_EQ((*call("fault delay show"))["fault"][0]["fs_count"], 3);
+  EXPECT_EQ(call("fault drop del", {{"source", "tcp1"}, {"dest", "tcp"}}).error().text(),
+            "no drop rule from 255.255.255.255@tcp1 to 255.255.255.255@tcp");
+  EXPECT_TRUE(call("fault drop del", {{"source", "*"}, {"dest", "tcp"}}));
+  EXPECT_TRUE(node_.faults(FaultKind::kDrop).empty());
+  EXPECT_TRUE(call("fault delay del", {{"all", true}}));
+  EXPECT_TRUE(call("fault delay del", {{"all", true}}));  // none is fine
+  EXPECT_TRUE(node_.faults(FaultKind::kDelay).empty());
+  for (const char* command : {"fault drop add", "fault delay del", "fault drop reset"})
+    EXPECT_TRUE(Commands::is_change(command)) << command;
+  EXPECT_FALSE(Commands::is_change("fault drop show"));
+}
+
+TEST_F(ControlTest, WrongFaultRulesAreNamed) {
+  start();
+  const auto error = [&](const char* command, const Json& args) {
+    const Reply reply = call(command, args);
+    return reply ? "none" : reply.error().text();
+  };
+  const Json any = {{"source", "*"}, {"dest", "*"}};
+  const auto with = [&any](Json more) {
+    Json args = any;
+    args.update(more);
+    return args;
+  };
+  EXPECT_EQ(error("fault drop add", {{"source", "*"}, {"rate", 1}}),
+            "argument 'dest' is missing: a NID, a net, or '*' for any");
+  EXPECT_EQ(error("fault drop add", any),
+            "rate 0 and interval 0: exactly one of them must be above 0");
+  EXPECT_EQ(error("fault drop add", with({{"rate", "ten"}})),
+            "argument 'rate' must be a number from 1 to 2147483647, not 'ten'");
+  EXPECT_EQ(error("fault drop add", with({{"rate", {{"a", 1}}}})),
+            "argument 'rate' must be a number from 1 to 2147483647, not '{\"a\":1}'");
+  EXPECT_EQ(error("fault drop add", with({{"portal", {{1, 2}}}})),
+            "argument 'portal' is a list of lists");
+  EXPECT_EQ(error("fault drop add", with({{"random", nullptr}})),
+            "argument 'random' must be true or false, not 'null'");
+  EXPECT_EQ(error("fault delay add", with({{"rate", 1}})),
+            "a delay rule needs a latency of at least 1 second");
+  EXPECT_EQ(error("fault delay add", with({{"random", true}})),
+            "unknown argument 'random'; known are: source, dest, rate, interval, portal, message, "
+            "local_nid, latency");
+  EXPECT_EQ(error("fault drop del", Json::object()),
+            "argument 'source' is missing: a NID, a net, or '*' for any");
+  EXPECT_EQ(error("fault drop del", with({{"all", true}})),
+            "argument 'all' must be true, without a source and a dest");
+  EXPECT_EQ(error("fault drop reset", any), "unknown argument 'source'; known are: none");
+  EXPECT_EQ(error("fault drop show", {{"level", "x"}}),
+            "argument 'level' must be a number from 0 to 4");
+  EXPECT_TRUE(node_.faults(FaultKind::kDrop).empty());
 }
 
 TEST_F(ControlTest, PingsRunSideBySideAndAreAnsweredInOrder) {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,57 @@ TEST(Cli, Set) {
   EXPECT_TRUE(peer.all);
   EXPECT_EQ(peer.health, "500");
   EXPECT_EQ(bad({"peer", "set", "--lnd-timeout", "7"}).fault, "unknown word '--lnd-timeout'");
+}
+
+TEST(Cli, Faults) {
+  using Given = std::map<std::string, std::vector<std::string>>;
+  const auto given = [](const Words& words, const char* name) {
+    const CliCommand command = good(words);
+    EXPECT_EQ(command.name, name);
+    Given fault = command.fault;
+    std::erase_if(fault, [](const auto& entry) { return entry.second.empty(); });
+    return fault;
+  };
+  EXPECT_EQ(given({"fault",      "drop",        "add",          "--source",   "*",
+                   "--dest=tcp", "--rate",      "10",           "--portal",   "1",
+                   "--portal",   "2",           "--message",    "PUT",        "--health_error",
+                   "random",     "--local_nid", "10.0.0.1@tcp", "--drop_all", "--random"},
+                  "fault drop add"),
+            (Given{{"source", {"*"}},
+                   {"dest", {"tcp"}},
+                   {"rate", {"10"}},
+                   {"portal", {"1", "2"}},
+                   {"message", {"PUT"}},
+                   {"health_error", {"random"}},
+                   {"local_nid", {"10.0.0.1@tcp"}},
+                   {"drop_all", {"true"}},
+                   {"random", {"true"}}}));
+  EXPECT_EQ(given({"fault", "drop", "add", "-s",  "a",  "-d", "b",  "-i", "5", "-p", "1",
+                   "-m",    "PUT",  "-m",  "GET", "-e", "x",  "-n", "-o", "c", "-x"},
+                  "fault drop add"),
+            (Given{{"source", {"a"}},
+                   {"dest", {"b"}},
+                   {"interval", {"5"}},
+                   {"portal", {"1"}},
+                   {"message", {"PUT", "GET"}},
+                   {"health_error", {"x"}},
+                   {"random", {"true"}},
+                   {"local_nid", {"c"}},
+                   {"drop_all", {"true"}}}));
+  EXPECT_EQ(given({"fault", "delay", "add", "-s", "a", "-d", "b", "-r", "1", "-l", "3"},
+                  "fault delay add"),
+            (Given{{"source", {"a"}}, {"dest", {"b"}}, {"rate", {"1"}}, {"latency", {"3"}}}));
+  EXPECT_EQ(given({"fault", "delay", "del", "-s", "a", "-d", "b"}, "fault delay del"),
+            (Given{{"source", {"a"}}, {"dest", {"b"}}}));
+  EXPECT_EQ(given({"fault", "drop", "del", "-a"}, "fault drop del"), (Given{{"all", {"true"}}}));
+  EXPECT_EQ(good({"fault", "drop", "show", "-v", "4"}).level, 4);
+  EXPECT_EQ(good({"fault", "delay", "reset"}).name, "fault delay reset");
+  EXPECT_EQ(bad({"fault", "delay", "add", "-x"}).fault, "unknown word '-x'");
+  EXPECT_EQ(bad({"fault", "drop", "add", "--latency", "3"}).fault, "unknown word '--latency'");
+  EXPECT_EQ(bad({"fault", "drop", "add", "-m", "PUT", "GET"}).fault, "unknown word 'GET'");
+  EXPECT_THAT(bad({"fault", "drop", "add", "-r", "1", "-r", "2"}).fault, HasSubstr("--rate"));
+  EXPECT_EQ(bad({"fault", "drop"}).fault, "a command is missing");
+  EXPECT_EQ(bad({"fault", "drop"}).entity, "fault");
 }
 
 TEST(Cli, HelpIsExitOne) {

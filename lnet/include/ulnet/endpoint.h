@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ulnet/fault.h"
 #include "ulnet/info.h"
 #include "ulnet/result.h"
 #include "ulnet/settings.h"
@@ -131,25 +132,39 @@ class Endpoint {
   // ---- peers. Nothing here is needed to talk: the first message to a NID finds out whose it is.
 
   // Finds out who has this NID: asks it, unless that is known, and tells it who we are. `done` runs
-  // once, where handlers run. Errors: those of a ping, EPROTO answers that make no sense, ESHUTDOWN.
+  // once, where handlers run. Errors: those of a ping, EPROTO answers that make no sense,
+  // ESHUTDOWN.
   void discover(const DiscoverArgs& args, DiscoverDone done);
   // Waits. With `threads: 0` this polls meanwhile. Thread: not from a handler.
   Result<PeerInfo> discover(const DiscoverArgs& args);
-  // The application's word: these NIDs are one node, which it calls by the first (LNetAddPeer). That
-  // name stays its primary NID, whatever the node calls itself; all are discovered in the
+  // The application's word: these NIDs are one node, which it calls by the first (LNetAddPeer).
+  // That name stays its primary NID, whatever the node calls itself; all are discovered in the
   // background. Errors: EINVAL a wildcard, 0@lo, or a NID of this node.
   Status add_peer(const std::vector<Nid>& nids);
   // The name of the node that has this NID (LNetPrimaryNID): as the application named it, at once;
   // else as the node calls itself, for which it is discovered if need be. Errors: as discover().
   // Thread: not from a handler.
   Result<Nid> primary_nid(const Nid& nid);
-  // An administrator's word, which discovery does not overrule (`peer:`, `ulnetctl peer add`): these
-  // NIDs are one node; known ones are added to. Errors: EEXIST (names it) a NID of another such
-  // peer, EINVAL, EPERM multi-rail or not, other than before.
+  // An administrator's word, which discovery does not overrule (`peer:`, `ulnetctl peer add`):
+  // these NIDs are one node; known ones are added to. Errors: EEXIST (names it) a NID of another
+  // such peer, EINVAL, EPERM multi-rail or not, other than before.
   Status configure_peer(const PeerSettings& peer);
   // Forgets the peer, or these NIDs of it. A name that the application gave is forgotten with
   // `force` only. Errors: ENOENT, EBUSY the primary NID without the others.
   Status delete_peer(const Nid& primary, const std::vector<Nid>& nids = {}, bool force = false);
+
+  // ---- faults, at will; see fault.h.
+
+  // Puts a rule before the others of its kind. Errors: those of validate_fault(), ENOSPC
+  // kFaultRulesMax, ESHUTDOWN.
+  Status add_fault(const FaultRule& rule);
+  // Removes the rules of this kind with this source and this destination, a wildcard standing for
+  // any; what they held goes on at once. Returns how many.
+  size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest);
+  // Sets the counters of all rules of this kind to 0 and draws their random choices again.
+  void reset_faults(FaultKind kind);
+  // In the order in which they are tried.
+  std::vector<FaultInfo> faults(FaultKind kind) const;
 
   // ---- driving and events.
 

@@ -66,6 +66,7 @@ struct NiInfo {
   int32_t tx_credits = 0;             // free now
   int32_t tx_credits_min = 0;         // lowest ever
   uint32_t waiting = 0;               // messages that wait for an NI credit
+  uint32_t delayed = 0;               // messages that have one and that a delay rule holds
   std::vector<CounterInfo> failures;  // seed 001's kinds
   std::vector<CounterInfo> driver;    // the LND's own counters
 };

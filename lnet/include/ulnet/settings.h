@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ulnet/fault.h"
 #include "ulnet/types.h"
 
 namespace ulnet {
@@ -157,6 +158,7 @@ struct PeerChange {
 
 struct Settings {
   std::vector<PeerSettings> peers;
+  std::vector<FaultRule> faults;  // of both kinds; each is put before those ahead of it
   std::vector<NiSettings>
       nis;  // order is configuration order: the first NI's NID is the primary NID
   GlobalSettings global;
