@@ -28,8 +28,8 @@ class Health {
     sick_peer_ = std::move(peer_ni);
   }
 
-  // An attempt to send, or a receive, ended with a failure. Counts it, too. `peer_ni`: nullptr when
-  // that is gone.
+  // An attempt to send, or a receive, ended with a failure. Counts it, too. Nothing when the NI has
+  // been removed. `peer_ni`: nullptr when that is gone.
   void attempt_failed(Ni& ni, PeerNi* peer_ni, const Completion& completion);
   // A message left by `ni`.
   void sent(Ni& ni) { raise(ni); }

@@ -17,13 +17,14 @@ enum class FaultKind : uint8_t {
   kRefuse,
   kHide,
   kReset,
+  kNiGone,  // a NI is removed from its running node, and added again
   kStall,
   kKill,
   kPowerLoss,
   kRestart,
   kClockStep,
 };
-inline constexpr size_t kFaultKinds = 12;
+inline constexpr size_t kFaultKinds = 13;
 
 class Faults {
  public:
