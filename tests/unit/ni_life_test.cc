@@ -402,7 +402,8 @@ TEST_F(NiLifeTest, ASickNiIsPingedNoMoreOnceItIsGone) {
   ASSERT_TRUE(remove(sick).is_ok());
   stop_driver(sick);
   // The ping that is on its way left by the other NI.
-  while (!a_->sends.empty()) world_.fail_one(*a_, kStopped);
+  while (!a_->sends.empty())
+    world_.fail_one(*a_, {.error = ETIMEDOUT, .health = HealthStatus::kRemoteTimeout});
   world_.advance(100s);
   world_.collect();
   EXPECT_TRUE(a_->sends.empty());
