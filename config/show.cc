@@ -84,7 +84,9 @@ Json show_ni(const NiInfo& ni, const ShowOptions& options) {
     map["dev cpt"] = lo ? 0 : kDeviceCptUnknown;
     map["CPT"] = kCpt;
   }
-  if (options.own_keys && !lo) map["ulnet"] = ni_own_keys(ni);
+  Json own = options.own_keys && !lo ? ni_own_keys(ni) : Json::object();
+  if (!ni.down_reason.empty()) own["down_reason"] = ni.down_reason;
+  if (!own.empty()) map["ulnet"] = std::move(own);
   return map;
 }
 

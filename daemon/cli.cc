@@ -46,6 +46,7 @@ class Parser {
     CLI::App* net_show = leaf(*net, "show", "show networks");
     net_show->add_option("-n,--net", command_.net, "net name (e.g. tcp1) to filter on");
     verbose(*net_show);
+    net_changes(*net);
     CLI::App* peer = group("peer", "peers");
     CLI::App* peer_show = leaf(*peer, "show", "show peers");
     peer_show->add_option("-n,--nid", command_.nid, "NID of a peer to filter on");
@@ -105,6 +106,29 @@ class Parser {
   static void quiet(CLI::App& app) {
     app.allow_extras();
     app.fallthrough();
+  }
+  // With lnetctl's options.
+  void net_changes(CLI::App& net) {
+    CLI::App* add = leaf(net, "add", "add local NIs");
+    CLI::App* del = leaf(net, "del", "remove a net, or some of its local NIs");
+    for (CLI::App* app : {add, del}) {
+      app->add_option("-n,--net", command_.net, "net name (e.g. tcp1)");
+      app->add_option("-i,--if", command_.interfaces, "interfaces: eth0,eth1")->delimiter(',');
+      app->add_option("--nid", command_.nid, "NID of the local NI, instead of net and interface");
+    }
+    number(*add, "-t,--peer-timeout", "peer_timeout", "seconds after which a peer is not alive");
+    number(*add, "-c,--peer-credits", "peer_credits", "messages on the way to one peer NI");
+    number(*add, "-b,--peer-buffer-credits", "peer_buffer_credits", "router buffers of one peer");
+    number(*add, "-r,--credits", "credits", "messages on the way on the NI");
+    number(*add, "-m,--conns-per-peer", "conns_per_peer", "connections of each type, 0 to 127");
+    number(*add, "--tos", "tos", "IP type of service");
+    add->add_option("-s,--cpt", command_.cpt, "accepted, no effect");
+    add->add_flag("-k,--skip-mr-route-setup", command_.skip_route_setup,
+                  "accepted: no helper sets up host routes here");
+  }
+  void number(CLI::App& app, const char* option, const char* name, const char* what) {
+    app.add_option_function<int64_t>(
+        option, [this, name](const int64_t& value) { command_.numbers[name] = value; }, what);
   }
   void verbose(CLI::App& app) {
     CLI::Option* option = app.add_option("-v,--verbose", level_,

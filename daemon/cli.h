@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -26,7 +28,11 @@ struct CliCommand {
   std::string nid;
   std::string source;
   std::chrono::milliseconds timeout{1000};
-  std::vector<std::string> targets;  // of ping
+  std::vector<std::string> targets;        // of ping
+  std::vector<std::string> interfaces;     // of net add and net del
+  std::map<std::string, int64_t> numbers;  // of net add, by the names of the control protocol
+  std::string cpt;
+  bool skip_route_setup = false;  // accepted, no effect
 };
 
 // Why there is no command.

@@ -2,6 +2,11 @@
 //
 //   command       args                                     result
 //   net show      net, level (0..4)                        {"net": [...]}
+//   net add       net, interfaces (1..64), or nid, or      {"nids": [...]}; a change
+//                 nid and interfaces; peer_timeout,
+//                 peer_credits, peer_buffer_credits,
+//                 credits, conns_per_peer, tos, cpt
+//   net del       net, interfaces; or nid                  {}; a change
 //   peer show     nid, level                               {"peer": [...]}, {} without peers
 //   peer list                                              {"peer list": [...]}, {} without peers
 //   stats show    level                                    {"statistics": {...}}
@@ -11,7 +16,8 @@
 //   ...]}, in their order version                                                {"version":
 //   "0.1.0", "nids": [...]}
 //
-// Every argument but `nids` may be left out. An unknown argument is an error.
+// Every argument but `nids` may be left out. Of several NIs that `net add` is asked for all come up
+// or none. An unknown argument is an error.
 #pragma once
 
 #include <atomic>
@@ -25,6 +31,7 @@
 namespace ulnet::daemon {
 
 inline constexpr size_t kPingNidsMax = 128;
+inline constexpr size_t kInterfacesMax = 64;       // of one `net add` or `net del`
 inline constexpr size_t kPingsInFlightMax = 4096;  // of all clients together; more get EBUSY
 inline constexpr int64_t kPingTimeoutMsMax = 3'600'000;
 
@@ -50,6 +57,8 @@ class Commands {
   static const Row* find(std::string_view command);
 
   Reply show_nets(const Json& args);
+  Reply add_nis(const Json& args);
+  Reply del_nis(const Json& args);
   Reply show_peers(const Json& args);
   Reply list_peers(const Json& args);
   Reply show_statistics(const Json& args);

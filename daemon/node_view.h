@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "ulnet/endpoint.h"
@@ -18,6 +19,10 @@ class NodeView {
   virtual Statistics statistics() const = 0;
   virtual void reset_statistics() = 0;
   virtual const Settings& settings() const = 0;
+  // See Endpoint.
+  virtual Result<Nid> add_ni(const NiSettings& ni) = 0;
+  virtual Status del_ni(const Nid& nid) = 0;
+  virtual Status del_net(NetId net, const std::string& interface) = 0;
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
 };

@@ -57,6 +57,32 @@ class FakeNode final : public NodeView {
     statistics_ = {};
   }
   const Settings& settings() const override { return settings_; }
+  Result<Nid> add_ni(const NiSettings& ni) override {
+    const std::lock_guard lock(mutex_);
+    if (ni.interface == "eth9") return fail(ENODEV, "interface 'eth9' does not exist");
+    added_.push_back(ni);
+    return ni.nid.value_or(Nid::from_ipv4(ni.net, static_cast<uint32_t>(added_.size())));
+  }
+  Status del_ni(const Nid& nid) override {
+    const std::lock_guard lock(mutex_);
+    deleted_.push_back(nid.to_string());
+    return Status::ok();
+  }
+  Status del_net(NetId net, const std::string& interface) override {
+    const std::lock_guard lock(mutex_);
+    if (net.number == 9) return {ENOENT, "there is no local NI of net tcp9"};
+    deleted_.push_back(net.to_string() + " " + interface);
+    return Status::ok();
+  }
+  // What net add and net del have asked for.
+  std::vector<NiSettings> added() const {
+    const std::lock_guard lock(mutex_);
+    return added_;
+  }
+  std::vector<std::string> deleted() const {
+    const std::lock_guard lock(mutex_);
+    return deleted_;
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     const std::lock_guard lock(mutex_);
     pings_.emplace_back(args, std::move(done));
@@ -79,6 +105,8 @@ class FakeNode final : public NodeView {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Statistics statistics_;
+  std::vector<NiSettings> added_;
+  std::vector<std::string> deleted_;
   std::vector<std::pair<PingArgs, Endpoint::PingDone>> pings_;
   Settings settings_;
 };
