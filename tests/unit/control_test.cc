@@ -261,6 +261,40 @@ TEST_F(ControlTest, ShowCommands) {
             fmt::format(R"({{"version":"{}","nids":["0@lo","10.0.0.1@tcp"]}})", ULNET_VERSION));
 }
 
+TEST_F(ControlTest, NisAreAddedAllOrNone) {
+  start();
+  EXPECT_EQ((*call("net add", {{"net", "tcp1"},
+                               {"interfaces", {"eth1", "eth2"}},
+                               {"peer_credits", 16},
+                               {"conns_per_peer", 3}}))
+                .dump(),
+            R"({"nids":["0.0.0.1@tcp1","0.0.0.2@tcp1"]})");
+  ASSERT_EQ(node_.added().size(), 2U);
+  EXPECT_EQ(node_.added()[1].interface, "eth2");
+  EXPECT_EQ(node_.added()[1].net, *NetId::parse("tcp1"));
+  EXPECT_EQ(node_.added()[1].tunables.peer_credits, 16);
+  EXPECT_EQ(node_.added()[1].tcp.conns_per_peer, 3);
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}, {"interfaces", {"eth3", "eth9"}}}).error().code(),
+            ENODEV);
+  EXPECT_THAT(node_.deleted(), testing::ElementsAre("0.0.0.3@tcp1"));
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}}).error().code(), EINVAL);
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}, {"nid", "10.0.0.1@tcp"}}).error().code(), EINVAL);
+  EXPECT_EQ(call("net add", {{"nid", "10.0.0.1@tcp"}, {"credits", 0}}).error().code(), EINVAL);
+  EXPECT_TRUE(call("net add", {{"nid", "10.0.0.1@tcp"}}));
+  EXPECT_EQ(node_.added().back().interface, "");
+}
+
+TEST_F(ControlTest, NisAreRemovedByNetInterfaceOrNid) {
+  start();
+  EXPECT_TRUE(call("net del", {{"net", "tcp1"}}));
+  EXPECT_TRUE(call("net del", {{"net", "tcp1"}, {"interfaces", {"eth1", "eth2"}}}));
+  EXPECT_TRUE(call("net del", {{"nid", "10.0.0.1@tcp"}}));
+  EXPECT_THAT(node_.deleted(),
+              testing::ElementsAre("tcp1 ", "tcp1 eth1", "tcp1 eth2", "10.0.0.1@tcp"));
+  EXPECT_EQ(call("net del", {{"net", "tcp9"}}).error().code(), ENOENT);
+  EXPECT_EQ(call("net del").error().code(), EINVAL);
+}
+
 TEST_F(ControlTest, StatisticsAreShownAndReset) {
   start();
   node_.set_send_count(12);
