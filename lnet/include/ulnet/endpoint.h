@@ -77,9 +77,10 @@ class Endpoint {
   using PingDone = std::function<void(Result<PingResult>)>;
   using DiscoverDone = std::function<void(Result<PeerInfo>)>;
 
-  // Brings the node up: all NIs (but those that wait_for_interfaces leaves for later), or nothing. Errors: those of the settings, EADDRINUSE, ENODEV,
-  // EADDRNOTAVAIL, EACCES; the text names the NI and the place in the file. `logger` must outlive
-  // the endpoint; nullptr logs to standard error at settings.node.log_level.
+  // Brings the node up: all NIs (but those that wait_for_interfaces leaves for later), or nothing.
+  // Errors: those of the settings, EADDRINUSE, ENODEV, EADDRNOTAVAIL, EACCES; the text names the NI
+  // and the place in the file. `logger` must outlive the endpoint; nullptr logs to standard error
+  // at settings.node.log_level.
   static Result<std::unique_ptr<Endpoint>> start(const Settings& settings,
                                                  Logger* logger = nullptr);
   // stop(), if that was not called.
