@@ -52,11 +52,11 @@ def two_nodes(lab):
     return nodes
 
 
-def start_pinging(lab, node, *targets):
+def start_pinging(lab, node, *targets, **ulnet):
     """A load of pings from a node to NIDs, each in turn; until it is stopped."""
     paths = [word for target in targets for word in ("--path", target)]
-    loader = node.start("loader", [lab.program("load_node"), "load",
-                                   lab.write("loader.yaml", settings(("tcp", "eth0"), ("tcp1", "eth1"))), *paths,
+    text = settings(("tcp", "eth0"), ("tcp1", "eth1"), **ulnet)
+    loader = node.start("loader", [lab.program("load_node"), "load", lab.write("loader.yaml", text), *paths,
                                    "--kinds", "ping", "--in-flight", "4"])
     wait_until(lambda: progress(loader)[0] > 100, 10, "the load runs")
     return loader
@@ -249,6 +249,21 @@ def another_address_is_followed(lab):
     check(not end(again), "the new NID does not answer all")
 
 
+def the_one_who_sends_follows(lab):
+    """SL-10, `follow`, in the node that sends, which has no thread of its own: its load goes on with the new NID."""
+    a, b = two_nodes(lab)
+    two = b.daemon(settings(("tcp", "eth0"), ("tcp1", "eth1")))
+    loader = start_pinging(lab, a, "10.0.1.2@tcp", "10.0.2.2@tcp1", address_change="follow")
+    a.ip("address", "del", "10.0.1.1/24", "dev", "eth0")
+    a.add_address("eth0", "10.0.1.9/24")
+    loader.wait_for_line("NI 10.0.1.9@tcp is up on eth0", NOTICED_S)
+    loader.wait_for_line("NI 10.0.1.1@tcp is removed", NOTICED_S)
+    received = sum(two.ni("10.0.1.2@tcp")["received_stats"].values())
+    wait_until(lambda: sum(two.ni("10.0.1.2@tcp")["received_stats"].values()) > received + 100, 10,
+               "the net whose NID is new carries load again")
+    end(loader)
+
+
 def absent_at_start(lab):
     """An interface that comes after the daemon: shown as down, with what it waits for; then up by itself."""
     a = lab.node("a", eth0=["10.0.1.1/24"])
@@ -352,5 +367,5 @@ def more_than_the_limit(lab):
 
 
 run(link_down_and_up, interface_made_anew, unknown_state_counts_as_up, address_removed_and_put_back,
-    another_address_is_not_taken, another_address_is_followed, absent_at_start, changes_under_load,
+    another_address_is_not_taken, another_address_is_followed, the_one_who_sends_follows, absent_at_start, changes_under_load,
     removed_under_its_own_load, more_than_the_limit)
