@@ -1,5 +1,7 @@
 #include "tests/sim/cluster.h"
 
+#include <algorithm>
+
 #include "lnet/base/assert.h"
 
 namespace ulnet::sim {
@@ -164,6 +166,9 @@ void Node::dispatch(const core::Action& action) {
     if (send->ni == kLoopbackNi) {
       loopback_->send(*send);
     } else {
+      const bool there = std::any_of(ids_.begin(), ids_.end(),
+                                     [&](const auto& each) { return each.second == send->ni; });
+      ULNET_ASSERT(there, "a core sends by a NI that it has removed");
       lnd_->send(*send);
     }
     return;
