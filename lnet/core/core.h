@@ -55,7 +55,8 @@ class Core {
   Status configure_peer(Time now, const PeerSettings& peer);
   Status delete_peer(Time now, const Nid& primary, std::span<const Nid> nids, bool force);
   Status add_peer(Time now, std::span<const Nid> nids);
-  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a wildcard.
+  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a
+  // wildcard.
   Status discover(Time now, const Nid& nid, bool force, EventHandler& handler, void* user_data);
   // Takes part in discovery from now on, or no more; peers are told.
   void set_discovery(Time now, bool on);

@@ -58,9 +58,8 @@ void NiLife::forget_idle_unreachable_peers() {
 
 bool NiLife::is_unreachable(const Peer& peer) const {
   if (peer.is(kPeerConfigured | kPeerLockedPrimary)) return false;
-  return std::none_of(peer.nets.begin(), peer.nets.end(), [this](const PeerNet& net) {
-    return state_.nets.is_local_net(net.net);
-  });
+  return std::none_of(peer.nets.begin(), peer.nets.end(),
+                      [this](const PeerNet& net) { return state_.nets.is_local_net(net.net); });
 }
 
 // Those that a message is on its way to or from, or waits for; in order, each once.

@@ -42,7 +42,7 @@ class NiLifeTest : public testing::Test {
     peer.primary_nid = test::nid("10.0.1.2@tcp");
     peer.nids = {test::nid("10.0.1.2@tcp"), test::nid("10.0.2.2@tcp1")};
     peer.multi_rail = multi_rail;
-    ASSERT_TRUE(a_->core->add_peer(peer).is_ok());
+    ASSERT_TRUE(a_->core->configure_peer(world_.now, peer).is_ok());
   }
   void put(std::string_view target = "10.0.1.2@tcp", const Nid& source = Nid::any()) {
     MdSpec md;
@@ -413,10 +413,11 @@ TEST_F(NiLifeTest, ASickNiIsPingedNoMoreOnceItIsGone) {
 TEST_F(NiLifeTest, ALinkThatIsDownFromTheStartIsKnown) {
   start({"10.0.1.1@tcp"});
   const NiId id = a_->core->reserve_ni();
-  a_->core->handle_ni_fatal(id, true, "its link is down");
+  a_->core->handle_ni_fatal(world_.now, id, true, "its link is down");
   NiSettings settings;
   settings.net = test::nid("10.0.1.11@tcp").net();
-  ASSERT_TRUE(a_->core->add_ni(id, settings, {.nid = test::nid("10.0.1.11@tcp")}).is_ok());
+  ASSERT_TRUE(
+      a_->core->add_ni(world_.now, id, settings, {.nid = test::nid("10.0.1.11@tcp")}).is_ok());
   const NiInfo ni = a_->core->nets().back().nis.back();
   EXPECT_FALSE(ni.up);
   EXPECT_EQ(ni.down_reason, "its link is down");
