@@ -50,8 +50,8 @@ Status Membership::configure(const PeerSettings& settings) {
     const bool own = &owner == peer && owner.primary_nid == settings.primary_nid;
     if (!owner.is(kPeerConfigured)) continue;
     if (!own || settings.nids.empty()) {
-      return {EEXIST, fmt::format("{} belongs to peer {}", nid.to_string(),
-                                  owner.primary_nid.to_string())};
+      return {EEXIST,
+              fmt::format("{} belongs to peer {}", nid.to_string(), owner.primary_nid.to_string())};
     }
   }
   const bool known_before = peer != nullptr && peer->is(kPeerConfigured);
@@ -88,8 +88,7 @@ Status Membership::remove(const Nid& primary, std::span<const Nid> nids, bool fo
   for (const Nid& nid : nids) {
     const PeerNi* named = state_.peers.find(nid);
     if (named == nullptr || named->peer != peer->id) {
-      return {ENOENT,
-              fmt::format("{} is no NID of peer {}", nid.to_string(), primary.to_string())};
+      return {ENOENT, fmt::format("{} is no NID of peer {}", nid.to_string(), primary.to_string())};
     }
   }
   const bool whole = nids.empty() || nids.size() == state_.peers.ni_count(peer->id);

@@ -20,8 +20,8 @@ namespace ulnet::core {
 
 class Membership {
  public:
-  // `ask`: wants a ping to exactly this NID of the peer. `leaves`: a peer is about to go; what waits
-  // for it goes to `heir` (nullptr: starts again).
+  // `ask`: wants a ping to exactly this NID of the peer. `leaves`: a peer is about to go; what
+  // waits for it goes to `heir` (nullptr: starts again).
   struct Hooks {
     std::function<void(Peer&, const Nid&)> ask;
     std::function<void(Peer&, Peer* heir)> leaves;

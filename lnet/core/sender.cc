@@ -87,16 +87,15 @@ bool Sender::waits_for_discovery(SendMessage& message, const PathRequest& reques
   PeerNi* peer_ni = find_or_create_peer_ni(state_, request.dest, false);
   Peer& peer = state_.peers.peer(peer_ni->peer);
   if (!peer_needed_(peer)) return false;
-  if (peer.discovery.sends.size() >=
-      static_cast<size_t>(state_.limits.waiting_for_discovery_max)) {
+  if (peer.discovery.sends.size() >= static_cast<size_t>(state_.limits.waiting_for_discovery_max)) {
     finish(message, local_failure(ENOBUFS, HealthStatus::kLocalError));
     return true;
   }
   message.state = SendMessage::State::kWaitDiscovery;
   message.next_hop = 0;
-  message.deadline = std::min(
-      message.response_deadline,
-      state_.now + std::chrono::seconds(state_.global.transaction_timeout_s));
+  message.deadline =
+      std::min(message.response_deadline,
+               state_.now + std::chrono::seconds(state_.global.transaction_timeout_s));
   state_.timers.set(message.waiting, message.deadline);
   peer.discovery.sends.push_back(message.id);
   return true;

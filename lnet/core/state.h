@@ -43,8 +43,8 @@ struct State {
       interface_cookie;  // differs at each start: late answers to an earlier life are told by it
   const Pid pid = kPidLustre;
   bool shutting_down = false;
-  Time now = Time::min();   // of the call in progress
-  uint64_t selections = 0;  // counts path selections, for round robin
+  Time now = Time::min();      // of the call in progress
+  uint64_t selections = 0;     // counts path selections, for round robin
   uint32_t info_sequence = 0;  // of our ping info: counts what it has said
 
   Rng rng;

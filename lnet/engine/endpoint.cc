@@ -154,8 +154,8 @@ Status Endpoint::Impl::configure_peer(const PeerSettings& peer) {
     logger_.warn("{}peer {} is this node itself: left out", prefix, peer.primary_nid.to_string());
     return Status::ok();
   }
-  const Status status =
-      engine_->with_core([&](core::Core& core, Time now) { return core.configure_peer(now, peer); });
+  const Status status = engine_->with_core(
+      [&](core::Core& core, Time now) { return core.configure_peer(now, peer); });
   if (status.is_ok()) return status;
   return {status.code(),
           fmt::format("{}peer {}: {}", prefix, peer.primary_nid.to_string(), status.text())};
