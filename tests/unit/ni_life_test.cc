@@ -23,7 +23,8 @@ class NiLifeTest : public testing::Test {
  protected:
   // Node b has a NID on each of two nets; a on one or both.
   void start(const std::vector<std::string>& nids, int32_t peer_credits = 8, int32_t credits = 256,
-             const GlobalSettings& global = {}) {
+             GlobalSettings global = {}) {
+    global.discovery = false;  // nothing else is on its way
     const auto tune = [=](NiSettings& ni) {
       ni.tunables.peer_credits = peer_credits;
       ni.tunables.credits = credits;
@@ -36,6 +37,7 @@ class NiLifeTest : public testing::Test {
     MeSpec me;
     me.portal = kPortal;
     ASSERT_TRUE(b_->core->md_attach(world_.now, b_->core->me_attach(me).value(), md).has_value());
+    world_.acquaint();
   }
   void introduce_b(bool multi_rail = true) {
     PeerSettings peer;
@@ -43,6 +45,7 @@ class NiLifeTest : public testing::Test {
     peer.nids = {test::nid("10.0.1.2@tcp"), test::nid("10.0.2.2@tcp1")};
     peer.multi_rail = multi_rail;
     ASSERT_TRUE(a_->core->configure_peer(world_.now, peer).is_ok());
+    world_.acquaint();
   }
   void put(std::string_view target = "10.0.1.2@tcp", const Nid& source = Nid::any()) {
     MdSpec md;
@@ -132,6 +135,27 @@ TEST_F(NiLifeTest, ARemovedNiIsNeitherShownNorUsedNorTold) {
   ASSERT_EQ(after.nis.size(), 1U);
   EXPECT_EQ(after.nis[0].nid, test::nid("10.0.1.11@tcp"));
   EXPECT_EQ(after.sequence, before.sequence + 1);
+}
+
+// With discovery the peers are told without asking.
+TEST_F(NiLifeTest, PeersLearnOfIt) {
+  a_ = &world_.add("a", {"10.0.1.1@tcp", "10.0.1.11@tcp"});
+  b_ = &world_.add("b", {"10.0.1.2@tcp"});
+  world_.acquaint();
+  const auto nids_at_b = [this] {
+    std::vector<Nid> nids;
+    for (const PeerInfo& peer : b_->core->peers()) {
+      for (const PeerNiInfo& ni : peer.nis) nids.push_back(ni.nid);
+    }
+    return nids;
+  };
+  ASSERT_EQ(nids_at_b().size(), 2U);
+  ASSERT_TRUE(remove(2).is_ok());
+  world_.run();
+  EXPECT_THAT(nids_at_b(), testing::ElementsAre(test::nid("10.0.1.1@tcp")));
+  world_.add_ni(*a_, "10.0.1.11@tcp");
+  world_.run();
+  EXPECT_EQ(nids_at_b().size(), 2U);
 }
 
 TEST_F(NiLifeTest, WhatCannotBeRemovedIsNamed) {
@@ -286,10 +310,10 @@ TEST_F(NiLifeTest, CreditsThatADriverHoldsComeBackToANewNet) {
 TEST_F(NiLifeTest, UnreachablePeersAreForgottenButThoseOfTheConfiguration) {
   start({"10.0.1.1@tcp", "10.0.2.1@tcp1"});
   introduce_b();
-  put("10.0.2.9@tcp1");
-  world_.fail_one(*a_, kStopped);
-  put("10.0.1.9@tcp");
-  world_.fail_one(*a_, kStopped);
+  for (const char* nobody : {"10.0.2.9@tcp1", "10.0.1.9@tcp"}) {
+    put(nobody);
+    for (; !a_->sends.empty(); world_.collect()) world_.fail_one(*a_, kStopped);
+  }
   ASSERT_TRUE(peer_ni("10.0.2.9@tcp1"));
   ASSERT_TRUE(remove(2).is_ok());
   EXPECT_FALSE(peer_ni("10.0.2.9@tcp1"));
