@@ -152,7 +152,9 @@ Json show_ni(const NiInfo& ni, const ShowOptions& options) {
     map["CPT"] = kCpt;
     add_sensitivity(map, ni.own_health_sensitivity);
   }
-  if (options.own_keys && !lo) map["ulnet"] = ni_own_keys(ni);
+  Json own = options.own_keys && !lo ? ni_own_keys(ni) : Json::object();
+  if (!ni.down_reason.empty()) own["down_reason"] = ni.down_reason;
+  if (!own.empty()) map["ulnet"] = std::move(own);
   return map;
 }
 

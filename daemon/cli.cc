@@ -84,6 +84,7 @@ class Parser {
     net_set->add_option("-l,--lnd-timeout", command_.lnd_timeout,
                         "seconds until a transfer without progress is given up; 0: derived");
     selection_and_health(*net_set, "NID of one local NI", "all local NIs");
+    net_changes(*net);
     CLI::App* peer = group("peer", "peers");
     CLI::App* peer_set = leaf(*peer, "set", "change what the running node holds of peers");
     selection_and_health(*peer_set, "NID of one peer NI", "all peers");
@@ -190,6 +191,29 @@ class Parser {
   void fault_flag(CLI::App& app, std::string_view field, const char* names, const char* what) {
     app.add_flag_callback(
         names, [this, field] { command_.fault[std::string(field)] = {"true"}; }, what);
+  }
+  // With lnetctl's options.
+  void net_changes(CLI::App& net) {
+    CLI::App* add = leaf(net, "add", "add local NIs");
+    CLI::App* del = leaf(net, "del", "remove a net, or some of its local NIs");
+    for (CLI::App* app : {add, del}) {
+      app->add_option("-n,--net", command_.net, "net name (e.g. tcp1)");
+      app->add_option("-i,--if", command_.interfaces, "interfaces: eth0,eth1")->delimiter(',');
+      app->add_option("--nid", command_.nid, "NID of the local NI, instead of net and interface");
+    }
+    number(*add, "-t,--peer-timeout", "peer_timeout", "seconds after which a peer is not alive");
+    number(*add, "-c,--peer-credits", "peer_credits", "messages on the way to one peer NI");
+    number(*add, "-b,--peer-buffer-credits", "peer_buffer_credits", "router buffers of one peer");
+    number(*add, "-r,--credits", "credits", "messages on the way on the NI");
+    number(*add, "-m,--conns-per-peer", "conns_per_peer", "connections of each type, 0 to 127");
+    number(*add, "--tos", "tos", "IP type of service");
+    add->add_option("-s,--cpt", command_.cpt, "accepted, no effect");
+    add->add_flag("-k,--skip-mr-route-setup", command_.skip_route_setup,
+                  "accepted: no helper sets up host routes here");
+  }
+  void number(CLI::App& app, const char* option, const char* name, const char* what) {
+    app.add_option_function<int64_t>(
+        option, [this, name](const int64_t& value) { command_.numbers[name] = value; }, what);
   }
   void verbose(CLI::App& app) {
     CLI::Option* option = app.add_option("-v,--verbose", level_,

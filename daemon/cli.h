@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -36,6 +37,10 @@ struct CliCommand {
   std::string lnd_timeout;
   // Of `fault`: by field (fault.h), or "all"; empty where nothing was given.
   std::map<std::string, std::vector<std::string>> fault;
+  std::vector<std::string> interfaces;     // of net add and net del
+  std::map<std::string, int64_t> numbers;  // of net add, by the names of the control protocol
+  std::string cpt;
+  bool skip_route_setup = false;  // accepted, no effect
 };
 
 // Why there is no command.

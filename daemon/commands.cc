@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -79,6 +80,15 @@ class Args {
                                     value.is_string() ? "'" + written + "'" : written));
   }
   const Json* any(const char* key) { return take(key); }
+  bool has(const char* key) { return take(key) != nullptr; }
+  std::optional<NetId> net(const char* key) {
+    const std::string word = text(key);
+    if (word.empty()) return std::nullopt;
+    const Result<NetId> parsed = NetId::parse(word);
+    if (parsed) return *parsed;
+    if (fault_.is_ok()) fault_ = parsed.error();
+    return std::nullopt;
+  }
   std::optional<Nid> nid(const char* key) {
     const std::string word = text(key);
     if (word.empty()) return std::nullopt;
@@ -132,6 +142,39 @@ Reply done_or_fault(const Status& status) {
   return Json::object();
 }
 
+// What `net add` and `net del` name.
+struct NamedNis {
+  std::optional<NetId> net;
+  std::optional<Nid> nid;
+  std::vector<std::string> interfaces;
+};
+
+NamedNis named_nis(Args& args) {
+  NamedNis named;
+  named.net = args.net("net");
+  named.nid = args.nid("nid");
+  if (args.has("interfaces")) named.interfaces = args.texts("interfaces", kInterfacesMax);
+  return named;
+}
+
+// All but where they are.
+NiSettings ni_settings(Args& args) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  NiSettings ni;
+  const auto read = [&args](const char* key, int32_t* into, int64_t low, int64_t high) {
+    *into = static_cast<int32_t>(args.number(key, low, high, *into));
+  };
+  read("peer_timeout", &ni.tunables.peer_timeout_s, -1, kMax);
+  read("peer_credits", &ni.tunables.peer_credits, 1, kMax);
+  read("peer_buffer_credits", &ni.tunables.peer_buffer_credits, 0, kMax);
+  read("credits", &ni.tunables.credits, 1, kMax);
+  read("conns_per_peer", &ni.tcp.conns_per_peer, 0, 127);
+  read("tos", &ni.tcp.tos, -1, 255);
+  ni.tcp.timeout_s = 0;  // derived
+  ni.cpt = args.text("cpt");
+  return ni;
+}
+
 Json pong_or_error(const std::string& nid, const Result<PingResult>& result) {
   if (result) return {{"nid", nid}, {"pong", config::show_ping(*result)}};
   const Status& status = result.error();
@@ -181,6 +224,8 @@ const Commands::Row* Commands::find(std::string_view command) {
   constexpr FaultKind kDelay = FaultKind::kDelay;
   static constexpr auto kRows = std::to_array<Row>({
       {"net show", false, &Commands::show_nets},
+      {"net add", true, &Commands::add_nis},
+      {"net del", true, &Commands::del_nis},
       {"peer show", false, &Commands::show_peers},
       {"peer list", false, &Commands::list_peers},
       {"stats show", false, &Commands::show_statistics},
@@ -235,6 +280,55 @@ Reply Commands::show_nets(const Json& json) {
       return fail(ESRCH, fmt::format("Network is down: no net {} on this node", net->to_string()));
   }
   return config::show_nets(nets, options);
+}
+
+Reply Commands::add_nis(const Json& json) {
+  Args args(json);
+  NamedNis named = named_nis(args);
+  NiSettings ni = ni_settings(args);
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (!named.nid && (!named.net || named.interfaces.empty()))
+    return fail(EINVAL, "interface / NID is missing");
+  if (named.nid && named.net && named.nid->net() != *named.net) {
+    return fail(EINVAL, fmt::format("NID {} is not on net {}", named.nid->to_string(),
+                                    named.net->to_string()));
+  }
+  ni.nid = named.nid;
+  ni.net = named.nid ? named.nid->net() : *named.net;
+  if (named.interfaces.empty()) named.interfaces.emplace_back();  // by its NID alone
+  std::vector<Nid> added;
+  for (const std::string& interface : named.interfaces) {
+    ni.interface = interface;
+    const Result<Nid> nid = node_.add_ni(ni);
+    if (nid) {
+      added.push_back(*nid);
+      continue;
+    }
+    for (const Nid& each : added) (void)node_.del_ni(each);
+    return Failure(nid.error());
+  }
+  Json nids = Json::array();
+  for (const Nid& nid : added) nids.push_back(nid.to_string());
+  return Json{{"nids", std::move(nids)}};
+}
+
+Reply Commands::del_nis(const Json& json) {
+  Args args(json);
+  NamedNis named = named_nis(args);
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (named.nid.has_value() == named.net.has_value())
+    return fail(EINVAL, "a net or a NID must be given");
+  if (named.interfaces.empty()) named.interfaces.emplace_back();  // the whole net
+  Status status;
+  if (named.nid) {
+    status = node_.del_ni(*named.nid);
+  } else {
+    for (const std::string& interface : named.interfaces) {
+      if (status = node_.del_net(*named.net, interface); !status.is_ok()) break;
+    }
+  }
+  if (!status.is_ok()) return Failure(status);
+  return Json::object();
 }
 
 Reply Commands::show_peers(const Json& json) {

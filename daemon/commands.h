@@ -2,6 +2,11 @@
 //
 //   command       args                                     result
 //   net show      net, level (0..4)                        {"net": [...]}
+//   net add       net, interfaces (1..64), or nid, or      {"nids": [...]}; a change
+//                 nid and interfaces; peer_timeout,
+//                 peer_credits, peer_buffer_credits,
+//                 credits, conns_per_peer, tos, cpt
+//   net del       net, interfaces; or nid                  {}; a change
 //   peer show     nid, level                               {"peer": [...]}, {} without peers
 //   peer list                                              {"peer list": [...]}, {} without peers
 //   stats show    level                                    {"statistics": {...}}
@@ -25,6 +30,7 @@
 // Every argument but `nids`, `name`, `value` and those said to be needed may be left out. An unknown
 // argument is an error. Numbers of the commands that set something may be written as text, as a
 // person did; health_sensitivity may be "default".
+// Of several NIs that `net add` is asked for all come up or none.
 #pragma once
 
 #include <atomic>
@@ -38,6 +44,7 @@
 namespace ulnet::daemon {
 
 inline constexpr size_t kPingNidsMax = 128;
+inline constexpr size_t kInterfacesMax = 64;       // of one `net add` or `net del`
 inline constexpr size_t kPingsInFlightMax = 4096;  // of all clients together; more get EBUSY
 inline constexpr int64_t kPingTimeoutMsMax = 3'600'000;
 
@@ -63,6 +70,8 @@ class Commands {
   static const Row* find(std::string_view command);
 
   Reply show_nets(const Json& args);
+  Reply add_nis(const Json& args);
+  Reply del_nis(const Json& args);
   Reply show_peers(const Json& args);
   Reply list_peers(const Json& args);
   Reply show_statistics(const Json& args);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <string>
 #include <vector>
 
 #include "ulnet/endpoint.h"
@@ -28,6 +29,10 @@ class NodeView {
   virtual size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) = 0;
   virtual void reset_faults(FaultKind kind) = 0;
   virtual std::vector<FaultInfo> faults(FaultKind kind) const = 0;
+  // See Endpoint.
+  virtual Result<Nid> add_ni(const NiSettings& ni) = 0;
+  virtual Status del_ni(const Nid& nid) = 0;
+  virtual Status del_net(NetId net, const std::string& interface) = 0;
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
 };

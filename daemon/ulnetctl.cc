@@ -80,6 +80,20 @@ int report(const CliCommand& command, int code, const std::string& text) {
   return manner.style_b ? code & 0xFF : kExitFailed;
 }
 
+// A change of local NIs that the daemon has refused: with lnetctl's errno and words, then ours.
+int report_refusal(const CliCommand& command, const Status& status) {
+  const int code = status.code();
+  if (command.name == "net add") {
+    const bool absent = code == ENODEV || code == EADDRNOTAVAIL;
+    return report(command, absent ? -ENETDOWN : -code, "cannot add LNet NI: " + status.text());
+  }
+  if (command.name == "net del") {
+    return report(command, code == ENOENT ? -EINVAL : -code,
+                  "cannot del network: " + status.text());
+  }
+  return report(command, -code, status.text());
+}
+
 void print_tree(const CliCommand& command, const Json& tree, int indent) {
   if (command.json) {
     print(as_json(tree));
@@ -112,6 +126,9 @@ Json arguments_of(const CliCommand& command) {
       args[field] = words.size() == 1 ? Json(words.front()) : Json(words);
     }
   }
+  if (!command.interfaces.empty()) args["interfaces"] = command.interfaces;
+  if (!command.cpt.empty()) args["cpt"] = command.cpt;
+  for (const auto& [name, number] : command.numbers) args[name] = number;
   return args;
 }
 
@@ -214,8 +231,9 @@ int run(const CliCommand& command) {
   Result<ControlClient> client = ControlClient::connect(command.socket);
   if (!client) return report(command, errno_of(client.error()), client.error().text());
   const Reply reply = client->call(command.name, arguments_of(command), kDaemonPatience);
-  if (!reply) return report(command, -reply.error().code(), reply.error().text());
-  if (reply->empty() && !command.json) return kExitOk;
+  if (!reply) return report_refusal(command, reply.error());
+  // Changes that have worked are told to programs only.
+  if ((reply->empty() || command.name == "net add") && !command.json) return kExitOk;
   print_tree(command, *reply, config::kIndentShow);
   return kExitOk;
 }

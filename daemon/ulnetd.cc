@@ -65,6 +65,11 @@ class EndpointView final : public NodeView {
   }
   void reset_faults(FaultKind kind) override { endpoint_.reset_faults(kind); }
   std::vector<FaultInfo> faults(FaultKind kind) const override { return endpoint_.faults(kind); }
+  Result<Nid> add_ni(const NiSettings& ni) override { return endpoint_.add_ni(ni); }
+  Status del_ni(const Nid& nid) override { return endpoint_.del_ni(nid); }
+  Status del_net(NetId net, const std::string& interface) override {
+    return endpoint_.del_net(net, interface);
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     endpoint_.ping(args, std::move(done));
   }
@@ -190,7 +195,11 @@ std::optional<Settings> load(const std::string& path, std::vector<std::string>* 
                     "needs at least 1",
                     path));
   }
-  if (settings) return *std::move(settings);
+  if (settings) {
+    // A daemon starts with the host, whose devices may come later than it.
+    settings->node.wait_for_interfaces = settings->node.wait_for_interfaces.value_or(true);
+    return *std::move(settings);
+  }
   for (const std::string& warning : *warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print(stderr, "{}\n", settings.error().text());
   return std::nullopt;

@@ -64,12 +64,14 @@ struct TcpLnd::Impl {
 // ---------------------------------------------------------------- life
 
 TcpLnd::TcpLnd(LndHost& host, std::vector<Loop*> loops, const AcceptorSettings& acceptor,
-               const GlobalSettings& global, Logger& logger)
+               const GlobalSettings& global, Logger& logger,
+               std::function<void()> interfaces_changed)
     : impl_(std::make_unique<Impl>(host, loops, acceptor, global, logger)) {
   ULNET_ASSERT(!loops.empty(), "the driver needs a loop");
   impl_->start_scans();
-  impl_->first().loop.run_sync(
-      [this] { impl_->link_watch = std::make_unique<LinkWatch>(impl_->driver); });
+  impl_->first().loop.run_sync([this, changed = std::move(interfaces_changed)] {
+    impl_->link_watch = std::make_unique<LinkWatch>(impl_->driver, changed);
+  });
 }
 
 TcpLnd::~TcpLnd() {
@@ -124,6 +126,14 @@ void TcpLnd::Impl::scan(LoopContext& context) {
 }
 
 // ---------------------------------------------------------------- NIs
+
+Result<Nid> TcpLnd::find_nid(const NiSettings& settings) {
+  const auto addresses = list_addresses();
+  if (!addresses) return Failure(addresses.error());
+  const auto chosen = choose_interface(*addresses, settings);
+  if (!chosen) return Failure(chosen.error());
+  return chosen->nid;
+}
 
 Result<NiIdentity> TcpLnd::Impl::identify(NiId id, const NiSettings& settings) {
   auto addresses = list_addresses();
@@ -198,6 +208,8 @@ Result<NiStarted> TcpLnd::start_ni(NiId id, const NiSettings& settings) {
   const Status listening = impl_->listen(ni);
   if (!listening.is_ok()) return Failure(listening);
   impl_->driver.add_ni(std::move(owned));
+  // Its link may be down already.
+  impl_->first().loop.run_sync([this] { impl_->link_watch->look(); });
   // Known before the first connect request can name it.
   if (impl_->opened) impl_->open_acceptors();
   const NiIdentity& what = ni.identity();

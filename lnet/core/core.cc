@@ -18,7 +18,8 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
       recovery_(state_, memory_, requests_, health_),
       ping_(state_, memory_),
       membership_(state_, sender_, health_),
-      discovery_(state_, memory_, requests_, sender_, membership_, ping_) {
+      discovery_(state_, memory_, requests_, sender_, membership_, ping_),
+      ni_life_(state_, sender_, membership_) {
   memory_.set_internal_events(
       [this](const Md& md, const Event& event) { handle_event(md, event); });
   receiver_.set_push_taken([this] { ping_.post_push_target(); });
@@ -35,10 +36,13 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
 void Core::settle() {
   // Only here, where nothing is half done: putting up a new ping info unlinks the old one.
   if (state_.ping_info_stale && !state_.shutting_down) ping_.refresh();
-  while (discovery_.has_work() || sender_.has_rerouted()) {
-    discovery_.run();
-    sender_.run_rerouted();
-  }
+  do {
+    while (discovery_.has_work() || sender_.has_rerouted()) {
+      discovery_.run();
+      sender_.run_rerouted();
+    }
+    ni_life_.forget_unreachable_peers();
+  } while (discovery_.has_work() || sender_.has_rerouted());
 }
 
 // Events of MDs that the core itself owns.
@@ -60,22 +64,32 @@ void Core::handle_event(const Md& md, const Event& event) {
 
 // ---------------------------------------------------------------- local side
 
-Result<NiId> Core::add_ni(Time now, const NiSettings& settings, const NiStarted& started) {
+Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started) {
   state_.now = now;
-  const Result<NiId> ni = state_.nets.add_ni(settings, started);
-  if (ni) {
-    update_lnd_timeout(state_.nets.ni(*ni));
+  Status status = ni_life_.add_ni(id, settings, started);
+  if (status.is_ok()) {
+    update_lnd_timeout(state_.nets.ni(id));
     own_info_changed();
   }
   settle();
-  return ni;
+  return status;
 }
 
-void Core::handle_ni_fatal(Time now, NiId id, bool fatal) {
+Status Core::remove_ni(Time now, NiId id) {
+  state_.now = now;
+  Status status = ni_life_.remove_ni(id);
+  if (status.is_ok()) own_info_changed();
+  settle();
+  return status;
+}
+
+void Core::handle_ni_fatal(Time now, NiId id, bool fatal, std::string_view reason) {
   Ni& ni = state_.nets.ni(id);
+  ni.down_reason = fatal ? reason : std::string_view();
   if (ni.fatal == fatal) return;
   state_.now = now;
   ni.fatal = fatal;
+  if (!ni.is_active()) return;
   ++ni.failure_kinds[static_cast<size_t>(fatal ? FailureKind::kLocalNiDown
                                                : FailureKind::kLocalNiUp)];
   own_info_changed();

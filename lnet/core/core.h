@@ -19,6 +19,7 @@
 #include "lnet/core/health.h"
 #include "lnet/core/membership.h"
 #include "lnet/core/memory.h"
+#include "lnet/core/ni_life.h"
 #include "lnet/core/ping_service.h"
 #include "lnet/core/receiver.h"
 #include "lnet/core/recovery.h"
@@ -38,11 +39,16 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // ---- local side
-  // A NI that its driver has started. Errors: EEXIST.
-  Result<NiId> add_ni(Time now, const NiSettings& settings, const NiStarted& started);
-  // The id the next add_ni() will give.
-  NiId next_ni_id() const { return static_cast<NiId>(state_.nets.ni_count()); }
-  void handle_ni_fatal(Time now, NiId ni, bool fatal);
+  // An id for a NI that its driver is about to start; good for any number of tries.
+  NiId reserve_ni() { return state_.nets.reserve_ni(); }
+  // A NI that its driver has started. REQUIRES: `id` is reserved. Errors: EEXIST.
+  Status add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started);
+  // Takes a NI away: nothing is sent by it from now on, and what waits to be goes another way or
+  // ends. Its driver is to be stopped next; what it completes with ESHUTDOWN is sent again by
+  // another NI where it may be. Errors: ENOENT; EINVAL 0@lo.
+  Status remove_ni(Time now, NiId id);
+  // Also of a NI that is only reserved.
+  void handle_ni_fatal(Time now, NiId ni, bool fatal, std::string_view reason = {});
 
   // ---- settings while the node runs; see Endpoint. On failure nothing is changed.
   Status set_global(Time now, std::string_view name, int64_t value);
@@ -107,7 +113,7 @@ class Core {
   void shut_down(Time now);
 
   // ---- looking
-  std::vector<Nid> nids() const;
+  std::vector<Nid> nids() const;  // net by net, the primary first, without 0@lo
   std::vector<NetInfo> nets() const;
   std::vector<PeerInfo> peers() const;
   // The peer that has this NID.
@@ -140,6 +146,7 @@ class Core {
   PingService ping_;
   Membership membership_;
   Discovery discovery_;
+  NiLife ni_life_;
 };
 
 }  // namespace ulnet::core

@@ -13,6 +13,7 @@ NiInfo describe(const Ni& ni, const GlobalSettings& global) {
   info.nid = ni.nid;
   info.interface = ni.interface;
   info.up = ni.published_up && !ni.fatal;
+  info.down_reason = ni.down_reason;
   info.stats = ni.stats;
   info.health = ni.is_loopback() ? 0 : ni.health;
   info.ping_count = ni.recovery_pings;
@@ -72,7 +73,11 @@ PeerInfo describe(const PeerTable& peers, const Peer& peer) {
 
 std::vector<Nid> Core::nids() const {
   std::vector<Nid> nids;
-  for (NiId id = 1; id < state_.nets.ni_count(); ++id) nids.push_back(state_.nets.ni(id).nid);
+  for (const NetId net : state_.nets.nets()) {
+    for (const NiId id : state_.nets.nis_of(net)) {
+      if (id != kLoopbackNi) nids.push_back(state_.nets.ni(id).nid);
+    }
+  }
   return nids;
 }
 

@@ -27,6 +27,7 @@ Blame blame_of(HealthStatus status) {
 
 void Health::attempt_failed(Ni& ni, PeerNi* peer_ni, const Completion& completion) {
   if (completion.health == HealthStatus::kOk) return;
+  if (!ni.is_active()) return;  // we have ended it ourselves, by taking the NI away
   const auto status = static_cast<size_t>(completion.health);
   const auto kind = static_cast<size_t>(completion.kind);
   ++state_.stats.health[status];

@@ -30,7 +30,8 @@ class Health {
   }
 
   // An attempt to send, or a receive, ended with a failure. Counts it, too. A completion whose
-  // errno and status disagree is nobody's fault. `peer_ni`: nullptr when that is gone.
+  // errno and status disagree is nobody's fault, nor is one of a NI that has been removed.
+  // `peer_ni`: nullptr when that is gone.
   void attempt_failed(Ni& ni, PeerNi* peer_ni, const Completion& completion);
   // A message left by `ni`.
   void sent(Ni& ni) { raise(ni); }

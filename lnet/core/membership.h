@@ -44,6 +44,9 @@ class Membership {
   // named.
   Status remove(const Nid& primary, std::span<const Nid> nids, bool force);
 
+  // Nothing of ours reaches it any more: forgets it.
+  void forget(Peer& peer) { erase(peer, nullptr); }
+
   // ---- the application's word
 
   // The node that the application calls by the first of these NIDs. The others are said to be the

@@ -43,7 +43,13 @@ MessageVerdict Receiver::handle_message(const IncomingMessage& message) {
   const Header& header = message.header;
   Ni& ni = state_.nets.ni(message.ni);
   Arrival arrival{message, ni, nullptr, header.source_nid};
+  // Its driver was quicker than whoever starts the NI: the peer tries again.
+  if (ni.state == NiState::kReserved) return protocol_error();
   if (state_.shutting_down) return drop(arrival, DropReason::kShutdown);
+  // What answers a request of ours is still welcome; new ones would have no NI to be answered by.
+  const MessageType type = header.type();
+  const bool is_request = type == MessageType::kPut || type == MessageType::kGet;
+  if (!ni.is_active() && is_request) return drop(arrival, DropReason::kShutdown);
   if (header.dest_nid != ni.nid) {
     if (header.dest_nid.net() == ni.nid.net() || state_.nets.is_local_nid(header.dest_nid))
       return protocol_error();
@@ -73,7 +79,8 @@ std::optional<DropReason> Receiver::identify_sender(Arrival& arrival) {
   sender->last_heard = state_.now;
   if (!sender->heard) {
     sender->heard = true;
-    if (sender->preferred_ni == kLoopbackNi) sender->preferred_ni = arrival.message.ni;
+    if (sender->preferred_ni == kLoopbackNi && arrival.ni.is_active())
+      sender->preferred_ni = arrival.message.ni;
   }
   arrival.sender = sender;
   arrival.source_primary =

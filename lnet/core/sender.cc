@@ -61,7 +61,8 @@ PathRequest Sender::request_of(const SendMessage& message) const {
   request.source = message.source;
   request.reserved_portal = on_reserved_portal(message.header);
   request.pinned = message.pinned;
-  if (message.is_response) {
+  // An answer goes back from the NI of the request, or from another when that one has been removed.
+  if (message.is_response && state_.nets.ni(message.ni).is_active()) {
     request.response_ni = &state_.nets.ni(message.ni);
     request.response_sender = state_.peers.find_ni(message.next_hop);
   }
@@ -90,7 +91,7 @@ void Sender::attempt(SendMessage& message, const PathRequest& request) {
 // The discovery gate (6.2): whoever is sent to must be known as the node that it is. Its own pings,
 // pushes and answers pass.
 bool Sender::waits_for_discovery(SendMessage& message, const PathRequest& request) {
-  if (request.is_response() || request.reserved_portal || request.pinned) return false;
+  if (message.is_response || request.reserved_portal || request.pinned) return false;
   if (state_.nets.is_local_nid(request.dest)) return false;
   PeerNi* peer_ni = find_or_create_peer_ni(state_, request.dest, false);
   Peer& peer = state_.peers.peer(peer_ni->peer);
@@ -289,7 +290,8 @@ bool Sender::may_resend(const SendMessage& message, const Completion& completion
   const bool lost_with_connection = completion.nothing_posted && completion.error == EIO &&
                                     completion.health == HealthStatus::kLocalError &&
                                     completion.kind == FailureKind::kNone;
-  if (lost_with_connection) return true;
+  const bool ni_removed = !state_.nets.ni(message.ni).is_active();
+  if (lost_with_connection || ni_removed) return true;
   if (message.is_response) return false;
   const Alternatives other =
       find_alternatives(state_, request_of(message), message.ni, message.next_hop);
@@ -328,6 +330,41 @@ void Sender::waiting_expired(SendId id) {
   withdraw(message);
   count_expired(message);
   finish(message, local_failure(ETIMEDOUT, HealthStatus::kNetworkTimeout));
+  run_ready();
+}
+
+// Oldest first in each queue; what holds a peer credit already before what does not.
+std::vector<SendId> Sender::waiting_for(NiId ni) const {
+  std::vector<SendId> found;
+  const auto collect = [&](const Credits& credits) {
+    for (SendId id = credits.oldest(); id != 0; id = state_.sends.at(id).next_waiting) {
+      if (state_.sends.at(id).ni == ni) found.push_back(id);
+    }
+  };
+  collect(state_.nets.ni(ni).tx_credits);
+  state_.peers.nis().for_each([&](PeerNiId, const PeerNi& each) { collect(each.tx_credits); });
+  return found;
+}
+
+void Sender::leave_ni(NiId ni) {
+  // All leave the queues first, so that no credit which one gives back goes to another of them.
+  const std::vector<SendId> waiting = waiting_for(ni);
+  for (const SendId id : waiting) {
+    state_.timers.cancel(state_.sends.at(id).waiting);
+    withdraw(state_.sends.at(id));
+  }
+  for (const SendId id : waiting) {
+    SendMessage* message = state_.sends.find(id);
+    if (message == nullptr) continue;
+    release_credits(*message);
+    message->state = SendMessage::State::kNew;
+    // A ping of the NI itself has nothing left to look for.
+    if (message->header.dest_nid == state_.nets.ni(ni).nid) {
+      finish(*message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+    } else {
+      rerouted_.push_back(id);
+    }
+  }
   run_ready();
 }
 

@@ -47,6 +47,10 @@ class Sender {
   // A delay rule lets go of a message.
   void delay_over(SendId id);
 
+  // `ni` has been removed: what waits to leave by it takes another path, or fails, at
+  // run_rerouted(). What its driver has ends by completions, and is sent again where that is safe.
+  void leave_ni(NiId ni);
+
   // Completes what waits for credits, or is delayed, with ESHUTDOWN.
   void shut_down();
 
@@ -58,6 +62,7 @@ class Sender {
   bool waits_for_discovery(SendMessage& message, const PathRequest& request);
   void attempt_again(SendMessage& message);
   void set_path(SendMessage& message, const Path& path);
+  std::vector<SendId> waiting_for(NiId ni) const;
   bool may_resend(const SendMessage& message, const Completion& completion);
   void resend(SendMessage& message, const Completion& completion);
   void advance(SendMessage& message);

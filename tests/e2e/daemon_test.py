@@ -223,7 +223,7 @@ net:
         for text, name in (("interfaces: {0: nosuch0}", "nosuch0"), ("nid: 192.0.2.77@tcp", "192.0.2.77")):
             a = self.daemon(name, "127.0.0.2@tcp")
             a.write_config(f"net:\n  - net type: tcp\n    local NI(s):\n      - {text}\n"
-                           f"ulnet: {{accept: all, accept_port: {self.port}}}\n")
+                           f"ulnet: {{accept: all, accept_port: {self.port}, wait_for_interfaces: false}}\n")
             a.spawn("--socket", a.socket)
             self.assertEqual(a.process.wait(timeout=10), 3)
             self.assertRegex(a.log_text(), rf"{a.config}:4.*{name}")

@@ -1,5 +1,7 @@
 #include "tests/sim/cluster.h"
 
+#include <algorithm>
+
 #include "lnet/base/assert.h"
 
 namespace ulnet::sim {
@@ -37,15 +39,44 @@ void Node::start() {
   }
   lnd_ = std::make_unique<SimLnd>(cluster_.network_, index_, *host);
   loopback_ = std::make_unique<LoopbackLnd>(*this);
-  for (const NiSettings& settings : spec_.nis) {
-    const NiStarted started = lnd_->start_ni(core_->next_ni_id(), settings).value();
-    ULNET_ASSERT(core_->add_ni(cluster_.now(), settings, started).has_value(), "two NIs with one NID");
-  }
+  ids_.clear();
+  for (const NiSettings& settings : spec_.nis) start_ni(settings);
   for (const FaultRule& rule : spec_.faults)
     ULNET_ASSERT(core_->add_fault(now(), rule).is_ok(), "a bad fault rule");
   lnd_->open();
   cluster_.trace_.note(cluster_.now(), "start",
                        {{"node", index_}, {"incarnation", incarnation_}, {"cookie", cookie}});
+  settle();
+}
+
+void Node::start_ni(const NiSettings& settings) {
+  const NiId id = core_->reserve_ni();
+  const NiStarted started = lnd_->start_ni(id, settings).value();
+  ULNET_ASSERT(core_->add_ni(now(), id, settings, started).is_ok(), "two NIs with one NID");
+  ids_[started.nid] = id;
+}
+
+// As the engine does it: the core first, then the driver, whose completions find the NI gone.
+void Node::remove_ni(const Nid& nid) {
+  const auto found = ids_.find(nid);
+  if (!running() || found == ids_.end()) return;
+  const NiId id = found->second;
+  ids_.erase(found);
+  has_lost_nis_ = true;
+  cluster_.trace_.note(now(), "ni-gone", {{"node", index_}, {"ni", id}});
+  ULNET_ASSERT(core_->remove_ni(now(), id).is_ok(), "a NI that is up can be removed");
+  settle();
+  lnd_->stop_ni(id);
+  settle();
+}
+
+void Node::add_ni(const Nid& nid) {
+  if (!running() || ids_.contains(nid)) return;
+  for (const NiSettings& settings : spec_.nis) {
+    if (*settings.nid == nid) start_ni(settings);
+  }
+  cluster_.trace_.note(now(), "ni-back", {{"node", index_}, {"ni", ids_.at(nid)}});
+  lnd_->open();
   settle();
 }
 
@@ -84,11 +115,10 @@ void Node::stall(Time until) {
 }
 
 void Node::set_fatal(const Nid& nid, bool fatal) {
-  for (size_t i = 0; i < spec_.nis.size(); ++i) {
-    if (*spec_.nis[i].nid == nid && running())
-      handle_ni_fatal(static_cast<NiId>(i + 1), fatal, "link");
-  }
-  if (running()) settle();
+  const auto found = ids_.find(nid);
+  if (!running() || found == ids_.end()) return;
+  handle_ni_fatal(found->second, fatal, "link");
+  settle();
 }
 
 // ---------------------------------------------------------------- the driver's reports
@@ -138,6 +168,9 @@ void Node::dispatch(const core::Action& action) {
     if (send->ni == kLoopbackNi) {
       loopback_->send(*send);
     } else {
+      const bool there = std::any_of(ids_.begin(), ids_.end(),
+                                     [&](const auto& each) { return each.second == send->ni; });
+      ULNET_ASSERT(there, "a core sends by a NI that it has removed");
       lnd_->send(*send);
     }
     return;

@@ -59,6 +59,12 @@ class Node final : public LndHost {
   // The wall clock jumps; only the next incarnation's cookie comes from it.
   void step_clock(Duration by) { wall_offset_ += by; }
   void set_fatal(const Nid& nid, bool fatal);
+  // The NI of the spec with this NID goes, and comes back, while the node runs. Nothing when it is
+  // gone, or there, already.
+  void remove_ni(const Nid& nid);
+  void add_ni(const Nid& nid);
+  // Whether NIs have been removed from this node, even if they are back.
+  bool has_lost_nis() const { return has_lost_nis_; }
 
   // ---- LndHost
   MessageVerdict handle_message(const IncomingMessage& message) override;
@@ -71,6 +77,7 @@ class Node final : public LndHost {
   uint64_t random_below(uint64_t bound) override { return rng_->below(bound); }
 
  private:
+  void start_ni(const NiSettings& settings);
   void dispatch(const core::Action& action);
   void deliver_events();
   void arm_timer();
@@ -80,6 +87,8 @@ class Node final : public LndHost {
   Cluster& cluster_;
   const uint32_t index_;
   const NodeSpec spec_;
+  std::map<Nid, NiId> ids_;  // of the NIs that are there
+  bool has_lost_nis_ = false;
   uint32_t incarnation_ = 0;
   Duration wall_offset_{};
   Time stalled_until_ = Time::min();

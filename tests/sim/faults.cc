@@ -42,6 +42,7 @@ void Faults::inject(FaultKind kind) {
     case FaultKind::kRefuse:
     case FaultKind::kHide:
     case FaultKind::kReset:
+    case FaultKind::kNiGone:
       return break_path(kind);
     case FaultKind::kPartition:
     case FaultKind::kStall:
@@ -67,6 +68,8 @@ void Faults::break_path(FaultKind kind) {
       case FaultKind::kLinkDown:
         network.cut(nid, on);
         return cluster_.owner(nid)->set_fatal(nid, on);
+      case FaultKind::kNiGone:
+        return on ? cluster_.owner(nid)->remove_ni(nid) : cluster_.owner(nid)->add_ni(nid);
       case FaultKind::kCut:
         return network.cut(nid, on);
       case FaultKind::kRefuse:
@@ -162,8 +165,11 @@ void Faults::heal() {
   for (size_t i = 0; i < cluster_.size(); ++i) {
     Node& node = cluster_.node(i);
     if (!node.running()) node.start();
-    for (const Nid& nid : node.nids()) node.set_fatal(nid, false);
     remove_rules(node, cluster_.now());
+    for (const Nid& nid : node.nids()) {
+      node.add_ni(nid);
+      node.set_fatal(nid, false);
+    }
   }
 }
 

@@ -17,6 +17,7 @@ enum class FaultKind : uint8_t {
   kRefuse,
   kHide,
   kReset,
+  kNiGone,  // a NI is removed from its running node, and added again
   kStall,
   kKill,
   kPowerLoss,
@@ -25,7 +26,7 @@ enum class FaultKind : uint8_t {
   kDropRule,  // the node's own fault injection
   kDelayRule,
 };
-inline constexpr size_t kFaultKinds = 14;
+inline constexpr size_t kFaultKinds = 15;
 
 class Faults {
  public:

@@ -472,12 +472,14 @@ Result<NiStarted> SimLnd::start_ni(NiId ni, const NiSettings& settings) {
 
 void SimLnd::open() {
   for (const auto& [ni, settings] : nis_) {
+    if (!opened_.insert(ni).second) continue;
     network_.open(*settings.nid, node_, ni, settings.tcp, host_);
   }
 }
 
 void SimLnd::stop_ni(NiId ni) {
   network_.close(*nis_.at(ni).nid, Farewell::kStop);
+  nis_.erase(ni);
 }
 
 void SimLnd::set_lnd_timeout(NiId ni, Duration timeout) {
@@ -487,7 +489,9 @@ void SimLnd::set_lnd_timeout(NiId ni, Duration timeout) {
 }
 
 void SimLnd::send(const SendAction& send) {
-  network_.send(*nis_.at(send.ni).nid, send);
+  const auto ni = nis_.find(send.ni);
+  if (ni == nis_.end()) return host_.handle_send_done(send.id, stopped());
+  network_.send(*ni->second.nid, send);
 }
 
 void SimLnd::close_peer(NiId ni, const Nid& peer, std::string_view) {

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "lnet/base/rng.h"
@@ -225,7 +226,8 @@ class SimLnd final : public Lnd {
   Network& network_;
   const uint32_t node_;
   LndHost& host_;
-  std::map<NiId, NiSettings> nis_;
+  std::map<NiId, NiSettings> nis_;  // those that have not been stopped
+  std::set<NiId> opened_;
 };
 
 }  // namespace ulnet::sim

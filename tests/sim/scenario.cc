@@ -70,6 +70,7 @@ class Scenario {
   Deed hide(Fields& fields) { return break_nid(fields, &Network::hide); }
   Deed break_nid(Fields& fields, void (Network::*how)(const Nid&, bool));
   Deed link_down(Fields& fields);
+  Deed remove_ni(Fields& fields);
   Deed reset(Fields& fields);
   Deed heal(Fields& fields);
   Deed drop_rule(Fields& fields) { return add_rule(fields, FaultKind::kDrop); }
@@ -206,6 +207,7 @@ Scenario::Maker Scenario::maker_of(const std::string& verb, bool expects) const 
       {"refuse", &Scenario::refuse},
       {"hide", &Scenario::hide},
       {"link_down", &Scenario::link_down},
+      {"remove_ni", &Scenario::remove_ni},
       {"reset", &Scenario::reset},
       {"heal", &Scenario::heal},
       {"drop_rule", &Scenario::drop_rule},
@@ -379,6 +381,13 @@ Deed Scenario::link_down(Fields& fields) {
   return for_a_while(fields, [=, this](bool on) {
     cluster_.network().cut(nid, on);
     cluster_.owner(nid)->set_fatal(nid, on);
+  });
+}
+
+Deed Scenario::remove_ni(Fields& fields) {
+  const Nid nid = known_nid(fields, "nid");
+  return for_a_while(fields, [=, this](bool on) {
+    on ? cluster_.owner(nid)->remove_ni(nid) : cluster_.owner(nid)->add_ni(nid);
   });
 }
 

@@ -44,6 +44,10 @@ class CoreWorld {
   void acquaint();
   // Nothing reaches these NIDs any more.
   void unplug(const std::vector<std::string>& nids);
+  // One more NI of a node.
+  NiId add_ni(Node& node, const std::string& nid,
+              const std::function<void(NiSettings&)>& tune = {});
+
   // Moves everything until nothing is left to do.
   void run();
   // Takes actions from the cores into Node::sends, without delivering. True if there were any.

@@ -164,6 +164,8 @@ ulnet:
   threads: 4
   spin_us: 0
   shutdown_grace_ms: 100
+  wait_for_interfaces: false
+  address_change: follow
   socket: /tmp/x.sock
   log_level: debug
   limits: {parked_per_portal_max: 1, parked_per_peer_max: 2, peers_by_traffic_max: 3, setups_per_address_max: 4}
@@ -179,6 +181,8 @@ ulnet:
   EXPECT_EQ(s.node.threads, 4);
   EXPECT_EQ(s.node.spin_us, 0);
   EXPECT_EQ(s.node.shutdown_grace_ms, 100);
+  EXPECT_EQ(s.node.wait_for_interfaces, false);
+  EXPECT_EQ(s.node.address_change, AddressChange::kFollow);
   EXPECT_EQ(s.node.socket, "/tmp/x.sock");
   EXPECT_EQ(s.node.log_level, "debug");
   EXPECT_EQ(s.limits.parked_per_portal_max, 1);

@@ -110,6 +110,32 @@ class FakeNode final : public NodeView {
     std::erase_if(of_kind, [kind](const FaultInfo& info) { return info.rule.kind != kind; });
     return of_kind;
   }
+  Result<Nid> add_ni(const NiSettings& ni) override {
+    const std::lock_guard lock(mutex_);
+    if (ni.interface == "eth9") return fail(ENODEV, "interface 'eth9' does not exist");
+    added_.push_back(ni);
+    return ni.nid.value_or(Nid::from_ipv4(ni.net, static_cast<uint32_t>(added_.size())));
+  }
+  Status del_ni(const Nid& nid) override {
+    const std::lock_guard lock(mutex_);
+    deleted_.push_back(nid.to_string());
+    return Status::ok();
+  }
+  Status del_net(NetId net, const std::string& interface) override {
+    const std::lock_guard lock(mutex_);
+    if (net.number == 9) return {ENOENT, "there is no local NI of net tcp9"};
+    deleted_.push_back(net.to_string() + " " + interface);
+    return Status::ok();
+  }
+  // What net add and net del have asked for.
+  std::vector<NiSettings> added() const {
+    const std::lock_guard lock(mutex_);
+    return added_;
+  }
+  std::vector<std::string> deleted() const {
+    const std::lock_guard lock(mutex_);
+    return deleted_;
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     const std::lock_guard lock(mutex_);
     pings_.emplace_back(args, std::move(done));
@@ -132,6 +158,8 @@ class FakeNode final : public NodeView {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Statistics statistics_;
+  std::vector<NiSettings> added_;
+  std::vector<std::string> deleted_;
   std::vector<std::pair<PingArgs, Endpoint::PingDone>> pings_;
   std::vector<std::string> changes_;
   std::vector<FaultInfo> faults_;  // guarded by mutex_
@@ -285,6 +313,40 @@ TEST_F(ControlTest, ShowCommands) {
   EXPECT_EQ((*call("global show"))["global"]["transaction_timeout"], 150);
   EXPECT_EQ((*call("version")).dump(),
             fmt::format(R"({{"version":"{}","nids":["0@lo","10.0.0.1@tcp"]}})", ULNET_VERSION));
+}
+
+TEST_F(ControlTest, NisAreAddedAllOrNone) {
+  start();
+  EXPECT_EQ((*call("net add", {{"net", "tcp1"},
+                               {"interfaces", {"eth1", "eth2"}},
+                               {"peer_credits", 16},
+                               {"conns_per_peer", 3}}))
+                .dump(),
+            R"({"nids":["0.0.0.1@tcp1","0.0.0.2@tcp1"]})");
+  ASSERT_EQ(node_.added().size(), 2U);
+  EXPECT_EQ(node_.added()[1].interface, "eth2");
+  EXPECT_EQ(node_.added()[1].net, *NetId::parse("tcp1"));
+  EXPECT_EQ(node_.added()[1].tunables.peer_credits, 16);
+  EXPECT_EQ(node_.added()[1].tcp.conns_per_peer, 3);
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}, {"interfaces", {"eth3", "eth9"}}}).error().code(),
+            ENODEV);
+  EXPECT_THAT(node_.deleted(), testing::ElementsAre("0.0.0.3@tcp1"));
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}}).error().code(), EINVAL);
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}, {"nid", "10.0.0.1@tcp"}}).error().code(), EINVAL);
+  EXPECT_EQ(call("net add", {{"nid", "10.0.0.1@tcp"}, {"credits", 0}}).error().code(), EINVAL);
+  EXPECT_TRUE(call("net add", {{"nid", "10.0.0.1@tcp"}}));
+  EXPECT_EQ(node_.added().back().interface, "");
+}
+
+TEST_F(ControlTest, NisAreRemovedByNetInterfaceOrNid) {
+  start();
+  EXPECT_TRUE(call("net del", {{"net", "tcp1"}}));
+  EXPECT_TRUE(call("net del", {{"net", "tcp1"}, {"interfaces", {"eth1", "eth2"}}}));
+  EXPECT_TRUE(call("net del", {{"nid", "10.0.0.1@tcp"}}));
+  EXPECT_THAT(node_.deleted(),
+              testing::ElementsAre("tcp1 ", "tcp1 eth1", "tcp1 eth2", "10.0.0.1@tcp"));
+  EXPECT_EQ(call("net del", {{"net", "tcp9"}}).error().code(), ENOENT);
+  EXPECT_EQ(call("net del").error().code(), EINVAL);
 }
 
 TEST_F(ControlTest, StatisticsAreShownAndReset) {

@@ -68,6 +68,27 @@ TEST(Cli, Options) {
   EXPECT_EQ(good({"stats", "show", "-v4"}).level, 4);
 }
 
+// lnetctl's options of `net add` and `net del`.
+TEST(Cli, ChangesOfNets) {
+  const CliCommand add =
+      good({"net", "add", "--net", "tcp1", "--if", "eth1,eth2", "--peer-credits", "16",
+            "--credits=64", "--conns-per-peer", "2", "--cpt", "[0,1]", "-k"});
+  EXPECT_EQ(add.name, "net add");
+  EXPECT_EQ(add.net, "tcp1");
+  EXPECT_THAT(add.interfaces, ElementsAre("eth1", "eth2"));
+  EXPECT_EQ(add.numbers, (std::map<std::string, int64_t>{
+                             {"conns_per_peer", 2}, {"credits", 64}, {"peer_credits", 16}}));
+  EXPECT_EQ(add.cpt, "[0,1]");
+  const CliCommand brief = good({"net", "add", "-n", "tcp", "-i", "eth0", "-t", "-1", "-c", "9",
+                                 "-b", "1", "-r", "2", "-m", "3", "--tos", "184"});
+  EXPECT_EQ(brief.numbers.size(), 6U);
+  EXPECT_EQ(brief.numbers.at("peer_timeout"), -1);
+  const CliCommand del = good({"net", "del", "--nid", "10.0.0.1@tcp"});
+  EXPECT_EQ(del.name, "net del");
+  EXPECT_EQ(del.nid, "10.0.0.1@tcp");
+  EXPECT_NE(bad({"net", "add", "--credits", "many"}).fault, "");
+}
+
 TEST(Cli, Ping) {
   const CliCommand ping =
       good({"ping", "-s", "10.0.0.1@tcp", "-t", "2", "10.0.0.2@tcp,10.0.0.3@tcp", "host"});

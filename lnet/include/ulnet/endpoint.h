@@ -80,9 +80,10 @@ class Endpoint {
   using PingDone = std::function<void(Result<PingResult>)>;
   using DiscoverDone = std::function<void(Result<PeerInfo>)>;
 
-  // Brings the node up: all NIs, or nothing. Errors: those of the settings, EADDRINUSE, ENODEV,
-  // EADDRNOTAVAIL, EACCES; the text names the NI and the place in the file. `logger` must outlive
-  // the endpoint; nullptr logs to standard error at settings.node.log_level.
+  // Brings the node up: all NIs (but those that wait_for_interfaces leaves for later), or nothing.
+  // Errors: those of the settings, EADDRINUSE, ENODEV, EADDRNOTAVAIL, EACCES; the text names the NI
+  // and the place in the file. `logger` must outlive the endpoint; nullptr logs to standard error
+  // at settings.node.log_level.
   static Result<std::unique_ptr<Endpoint>> start(const Settings& settings,
                                                  Logger* logger = nullptr);
   // stop(), if that was not called.
@@ -95,6 +96,21 @@ class Endpoint {
   // before this returns. With `threads: 0`, and for MDs without a handler, the last events stay
   // readable by poll_events(). Later calls give ESHUTDOWN. Idempotent. Thread: not from a handler.
   void stop();
+
+  // ---- local NIs at run time. The node's other NIs, and what is under way on them, are not
+  // disturbed; peers that ask learn of the change by the sequence number of the ping info.
+  // Thread: any, but not a handler's; with `threads: 0` the one that polls. One change at a time.
+
+  // Brings one more NI up; its NID. Errors: those of start() for a NI; EEXIST; ENOSPC (names
+  // settings.global.max_interfaces).
+  Result<Nid> add_ni(const NiSettings& ni);
+  // Takes a NI down, a waiting one included. Nothing new is sent by it; what waits goes by another
+  // NI, or fails; what its driver has ends there, and is sent again by another NI where that is
+  // safe. When the last NI of a net goes, peers that no other net reaches are forgotten, but those
+  // of the configuration. Errors: ENOENT (names it).
+  Status del_ni(const Nid& nid);
+  // All NIs of a net, or those of them on one interface. Errors: ENOENT.
+  Status del_net(NetId net, const std::string& interface = {});
 
   // ---- memory. Errors: EINVAL (names the field), ENOENT (stale handle), ENOMEM (a limit, named),
   // EPERM (portal of the other match type: unique or wildcard), ESHUTDOWN.
@@ -187,7 +203,8 @@ class Endpoint {
 
   // ---- looking.
 
-  // Own NIDs in configuration order, without 0@lo. The first one is the primary NID.
+  // Own NIDs, net by net in the order in which they came up, without 0@lo. The first one is the
+  // primary NID.
   std::vector<Nid> nids() const;
   // As the node was started with.
   const Settings& settings() const;

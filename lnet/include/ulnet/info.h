@@ -46,9 +46,10 @@ struct ConnectionInfo {
 };
 
 struct NiInfo {
-  Nid nid;
+  Nid nid;  // of a NI that waits for its interface perhaps not known: then address 0 on its net
   std::string interface;  // empty for 0@lo
   bool up = true;
+  std::string down_reason;  // "waiting for eth1"; empty when it is up
   MessageStats stats;
   int32_t health = 1000;
   int32_t health_sensitivity = 100;               // in force

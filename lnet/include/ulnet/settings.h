@@ -115,6 +115,13 @@ struct LimitSettings {
   int32_t waiting_for_discovery_max = 65536;  // messages of ours that wait to know one peer
 };
 
+// What happens when the interface of a NI that was configured by name has another address than when
+// the NI came up.
+enum class AddressChange : uint8_t {
+  kKeep,    // the NI is down until its address is back
+  kFollow,  // a NI with the new address takes its place
+};
+
 // Our own key `ulnet:`.
 struct NodeSettings {
   int32_t threads = 1;   // loops; 0 = the application drives everything by Endpoint::poll()
@@ -122,6 +129,10 @@ struct NodeSettings {
   int32_t shutdown_grace_ms = 2000;  // how long stop() lets accepted messages leave
   std::string socket;                // control socket path; empty = the daemon's default
   std::string log_level = "info";    // trace, debug, info, warn, error, off
+  // Whether a NI whose interface or address is not there at start-up is waited for; otherwise the
+  // start fails. Not given: ulnetd waits, other applications do not.
+  std::optional<bool> wait_for_interfaces;
+  AddressChange address_change = AddressChange::kKeep;
 };
 
 // One entry of `peer:`: a node with several NIDs, told by hand.
