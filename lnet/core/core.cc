@@ -41,8 +41,7 @@ void Core::settle() {
       discovery_.run();
       sender_.run_rerouted();
     }
-    ni_life_.forget_unreachable_peers();
-  } while (discovery_.has_work() || sender_.has_rerouted());
+  } while (ni_life_.forget_unreachable_peers());
 }
 
 // Events of MDs that the core itself owns.
