@@ -111,7 +111,7 @@ struct AcceptorSettings {
 struct LimitSettings {
   int32_t parked_per_portal_max = 1024;  // messages waiting on a lazy portal
   int32_t parked_per_peer_max = 256;
-  int32_t peers_by_traffic_max = 65536;  // peers that only traffic has created
+  int32_t peers_by_traffic_max = 65536;       // peers that only traffic has created
   int32_t waiting_for_discovery_max = 65536;  // messages of ours that wait to know one peer
 };
 
@@ -140,7 +140,7 @@ struct PeerSettings {
   Nid primary_nid;
   std::vector<Nid> nids;  // may repeat the primary
   bool multi_rail = true;
-  bool lock_primary = false;  // discovery does not rename it
+  bool lock_primary = false;                  // discovery does not rename it
   std::optional<int32_t> health_sensitivity;  // of all its NIs; 0..1000
   std::string where;                          // "FILE:LINE" for messages
 };
