@@ -32,21 +32,33 @@ struct Part {
   int32_t keepalive_s = 30;
   bool router = false;
   bool stops = false;
+  bool discovery = true;
+  std::vector<std::string> pinged;
+  std::string more_discovery;  // see PlayOptions
 };
 
 constexpr char kRouter[] = "the router's place: it claims to forward, ours does not yet";
 constexpr char kO2ib[] = "has a NI on o2ib, for which there is no driver yet";
 constexpr char kNoLnet[] = "no node of LNet";
+constexpr char kOff[] = "discovery off, as its notes say";
+constexpr char kMetBefore[] = "discovery done before the recording";
+constexpr char kOverIpv4[] = "push over IPv4";
 
-Part router(std::string capture, std::string node) {
-  return {.capture = std::move(capture), .node = std::move(node), .why = kRouter, .router = true};
+// `met`: the router remembers from before the peer's start that it has told that peer.
+Part router(std::string capture, std::string node, bool met = true) {
+  return {.capture = std::move(capture),
+          .node = std::move(node),
+          .why = kRouter,
+          .router = true,
+          .more_discovery = met ? kMetBefore : ""};
 }
 
 const std::vector<Part> kParts = {
     {.capture = "tcp-2.15-discovers-2.17-with-ipv6",
      .node = "10.77.0.1",
      .why = "without the pushes under the IPv6 NID cut to 4 bytes, a fault of that version",
-     .limits = {.left_out = {{"10.77.0.4", 988}}}},
+     .limits = {.left_out = {{"10.77.0.4", 988}}},
+     .more_discovery = kOverIpv4},
     {.capture = "tcp-2.15-discovers-2.17-with-ipv6",
      .node = "10.77.0.4",
      .why = "without connections whose HELLO has a NID cut to 4 bytes: the address is not the "
@@ -63,16 +75,26 @@ const std::vector<Part> kParts = {
      .node = "10.77.0.12",
      .why = "the address is no NI's, as its notes say",
      .nids = {"10.77.0.2@tcp"}},
+    {.capture = "tcp-discovery-peer-off", .node = "10.77.0.2", .why = kOff, .discovery = false},
+    {.capture = "tcp-discovery-push",
+     .node = "10.77.0.1",
+     .why = "pings of one NID, as its notes say: the paths are our node's choice",
+     .pinged = {"10.77.0.2@tcp", "10.77.0.2@tcp", "10.77.0.2@tcp"}},
     {.capture = "tcp-host-probes", .why = "probe by probe in Probes", .left_out = true},
     {.capture = "tcp-idle-noop", .why = "keepalive after 1 s instead of 30", .keepalive_s = 1},
     {.capture = "tcp-link-cut",
      .node = "10.77.0.1",
-     .why = "before the cut (silence of 70 s is not waited for, nor its frames recorded)",
-     .limits = {.until_s = 1}},
+     .why = "discovery off; before the cut (silence of 70 s is not waited for, nor its frames "
+            "recorded)",
+     .limits = {.until_s = 1},
+     .discovery = false},
     {.capture = "tcp-link-cut",
      .node = "10.77.0.1",
-     .why = "after the cut",
-     .limits = {.from_s = 84}},
+     .why = "discovery off; after the cut",
+     .limits = {.from_s = 84},
+     .discovery = false,
+     .more_discovery = kMetBefore},
+    {.capture = "tcp-link-cut", .node = "10.77.0.2", .why = "discovery off", .discovery = false},
     {.capture = "tcp-o2ib-router-brw-4k", .node = "10.77.0.2", .why = kO2ib, .left_out = true},
     {.capture = "tcp-o2ib-router-brw-read-1m-o2ib-side",
      .why = "nothing of it is on tcp",
@@ -84,6 +106,7 @@ const std::vector<Part> kParts = {
      .node = "10.77.0.2",
      .why = kO2ib,
      .left_out = true},
+    {.capture = "tcp-ping", .why = kOff, .discovery = false},
     {.capture = "tcp-ping-then-unconfigure",
      .node = "10.77.0.1",
      .why = "stop() where the node was unconfigured",
@@ -92,24 +115,30 @@ const std::vector<Part> kParts = {
     router("tcp-router-brw-read-1m-farside", "10.77.1.2"),
     router("tcp-router-brw-write-1m-nearside", "10.77.0.2"),
     router("tcp-router-discover", "10.77.0.2"),
-    router("tcp-router-enable", "10.77.0.2"),
+    router("tcp-router-enable", "10.77.0.2", false),
     router("tcp-router-ping", "10.77.0.2"),
+    {.capture = "tcp-stale-restarted-sends", .node = "10.77.0.1", .why = kOff, .discovery = false},
     {.capture = "tcp-stale-restarted-sends",
      .node = "10.77.0.2",
-     .why = "its first life",
-     .limits = {.until_s = 20}},
+     .why = "discovery off; its first life",
+     .limits = {.until_s = 20},
+     .discovery = false},
     {.capture = "tcp-stale-restarted-sends",
      .node = "10.77.0.2",
-     .why = "its second life",
-     .limits = {.from_s = 20}},
+     .why = "discovery off; its second life",
+     .limits = {.from_s = 20},
+     .discovery = false},
+    {.capture = "tcp-stale-survivor-sends", .node = "10.77.0.1", .why = kOff, .discovery = false},
     {.capture = "tcp-stale-survivor-sends",
      .node = "10.77.0.2",
-     .why = "its first life",
-     .limits = {.until_s = 20}},
+     .why = "discovery off; its first life",
+     .limits = {.until_s = 20},
+     .discovery = false},
     {.capture = "tcp-stale-survivor-sends",
      .node = "10.77.0.2",
-     .why = "its second life",
-     .limits = {.from_s = 100}},
+     .why = "discovery off; its second life",
+     .limits = {.from_s = 100},
+     .discovery = false},
     {.capture = "tcp-untyped-conns-hang",
      .node = "10.77.0.1",
      .why = "dials with type ANY, a known fault: we never do",
@@ -117,7 +146,8 @@ const std::vector<Part> kParts = {
     {.capture = "tcp46-mixed-to-v4only",
      .node = "10.77.0.2",
      .why = "without its dial of an IPv6 NID from an IPv4 one: we never do (spec tcp-lnd 2.1)",
-     .limits = {.left_out = {{"fd77::1", 988}}}},
+     .limits = {.left_out = {{"fd77::1", 988}}},
+     .more_discovery = kOverIpv4},
 };
 
 bool concerns(const Part& part, const std::string& capture, const NodeAddresses& node) {
@@ -146,8 +176,7 @@ Settings settings_for(const std::vector<Nid>& nids, const Part& part) {
     ni.tcp.keepalive_s = part.keepalive_s;
     settings.nis.push_back(ni);
   }
-  // Discoveries and pushes are asked for where the recording has them.
-  settings.global.discovery = false;
+  settings.global.discovery = part.discovery;
   settings.node.log_level = "error";
   return settings;
 }
@@ -188,9 +217,14 @@ class Replay : public testing::TestWithParam<std::string> {
     options.keepalives = part.keepalive_s != Part().keepalive_s;
     options.router = part.router;
     options.stops = part.stops;
+    for (const std::string& text : part.pinged) options.pinged.push_back(Nid::parse(text).value());
+    options.more_discovery = part.more_discovery;
     const PlayReport report = Player(script, options).play();
     for (const std::string& failure : report.failures) ADD_FAILURE() << line << ": " << failure;
     EXPECT_GT(report.pieces(), 0U) << line;
+    if (!part.more_discovery.empty()) {
+      EXPECT_GT(report.exceptions.count(part.more_discovery), 0U) << line;
+    }
     fmt::print("{}: {}", line, report.to_string());
     if (script.routed > 0) fmt::print("; routed, left out x{}", script.routed);
     fmt::print("{}{}\n", part.why.empty() ? "" : "; ", part.why);
