@@ -3,25 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lnet/base/bytes.h"
 #include "tests/interop/matcher.h"
-#include "tests/interop/script.h"
-#include "tests/support/pcap.h"
+#include "tests/interop/replay.h"
 
 namespace ulnet::interop {
 namespace {
-
-Script script_of(const std::string& name, const NodeAddresses& node) {
-  const auto capture =
-      test::read_capture(std::filesystem::path(ULNET_VECTORS_DIR) / (name + ".pcap.gz"));
-  EXPECT_TRUE(capture) << capture.error().to_string();
-  return capture ? make_script(*capture, node, {}) : Script{};
-}
 
 // What a peer makes of these bytes where `original` was due; nothing when it cannot be read.
 std::optional<Piece> reread(const Piece& original, const Bytes& bytes, const Bytes& hello) {
