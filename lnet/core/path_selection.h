@@ -10,13 +10,14 @@
 //                                   both ends are on               net
 //
 // A response has its source given: the NI that its request came in by. "Best" is in the order of
-// the fields of NetRank, NiRank and PeerNiRank in the .cc: what ranks lower in one is looked at
-// only among equals in all before it. Health ranks and never forbids: with nothing better, the
+// the fields of PairRank, NiRank and PeerNiRank in the .cc: a field is looked at only among equals
+// in all before it. Health ranks and never forbids: with nothing better, the
 // worst is used.
 //
 // Spreading: each choice gives the net, the NI and the peer NI it takes the highest sequence, and
 // the lowest sequence is taken next. So equals take turns, and whatever is unusable has no turn
-// that a neighbour could inherit (decisions D6); a new one comes last once, with no arrears.
+// that a neighbour could inherit (decisions D6); a new one has its first turn at once, and no
+// arrears.
 //
 // Source: spec lnet-core 6; decisions D2, D6.
 #pragma once

@@ -125,8 +125,10 @@ TEST_F(HealthTest, ASingleRailPeerSeesOneSourceNid) {
 
 // A new peer's first message, too, fixes the NI that it is sent to from (5.4).
 TEST_F(HealthTest, ASingleRailPeerIsAnsweredAndSentToByTheNiItWasFirstHeardBy) {
-  b_ = &world_.add("b", {"10.0.1.1@tcp", "10.0.1.11@tcp"});
-  a_ = &world_.add("a", {"10.0.1.2@tcp"});
+  GlobalSettings global;
+  global.discovery = false;
+  b_ = &world_.add("b", {"10.0.1.1@tcp", "10.0.1.11@tcp"}, {}, global);
+  a_ = &world_.add("a", {"10.0.1.2@tcp"}, {}, global);
   open_target();
   for (const char* nid : {"10.0.1.11@tcp", "10.0.1.1@tcp"}) {
     MdSpec md;
