@@ -124,6 +124,12 @@ class DaemonTest(unittest.TestCase):
         b.start()
         return a, b
 
+    def wait_until(self, holds, seconds=10):
+        deadline = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, "it does not come to hold")
+            time.sleep(0.05)
+
     def same_tree(self, daemon, *words):
         """The YAML of a command is the tree that --json gives."""
         text, tree = ctl(daemon, *words), ctl(daemon, *words, "--json")
@@ -348,11 +354,11 @@ fault:
                              "-l", "1").returncode, 0)
         begin = time.monotonic()
         self.assertEqual(ctl(a, "ping", "-t", "20", b.nid).returncode, 0)
-        self.assertGreaterEqual(time.monotonic() - begin, 1)
+        self.assertGreaterEqual(time.monotonic() - begin, 0.99)  # the coarse clock lags some milliseconds
         self.assertIn("ls_delayed: 1\n", self.same_tree(b, "fault", "delay", "show", "-v", "4"))
         self.assertEqual(ctl(b, "fault", "delay", "del", "-a").returncode, 0)
         self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
-        self.assertIn("'fault delay del' by uid", b.log_text())
+        self.assertRegex(b.log_text(), r"'fault delay del' \{.*\} by uid \d+")
 
     def test_stopping_with_delayed_messages_takes_no_longer(self):
         a, b = self.pair()
