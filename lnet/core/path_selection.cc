@@ -235,7 +235,10 @@ Result<Choice> choose_for_one_nid(State& state, Ni* source, PeerNi* peer_ni,
   const Net* net = state.nets.find_net(dest.net());
   if (net == nullptr || (source != nullptr && source->nid.net() != net->id)) return no_route(dest);
   if (source != nullptr) {
-    if (source->nid.is_ipv6() != dest.is_ipv6()) return families_differ(source->nid, dest);
+    // An answer goes back on the connection that its request has come by: a kernel asks an IPv6 NI
+    // from its IPv4 NID (spec tcp-lnd 2.1, capture tcp46-mixed-to-v4only).
+    if (!request.is_response() && source->nid.is_ipv6() != dest.is_ipv6())
+      return families_differ(source->nid, dest);
     return Choice{source, peer_ni};
   }
   if (!request.pinned && peer_ni != nullptr && peer_ni->preferred_ni != kLoopbackNi)

@@ -183,7 +183,7 @@ Status Player::ask_for(const Ask& ask) {
   switch (ask.kind) {
     case Ask::Kind::kPing: {
       const size_t count = report_.asked.at(std::string(to_string(ask.kind))) - 1;
-      return node_->ping(piece, options_.pinged.empty() ? target : options_.pinged.at(count));
+      return node_->ping(piece, count < options_.pinged.size() ? options_.pinged[count] : target);
     }
     case Ask::Kind::kDiscover:
       discoveries_.push_back(ask.request);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "tests/interop/causes.h"
 #include "tests/interop/parts.h"
 #include "tests/interop/script.h"
 
@@ -59,6 +60,9 @@ std::optional<PlayReport> play_part(const std::string& name, const test::Capture
   EXPECT_GT(report.pieces(), 0U) << line;
   if (!part.more_discovery.empty()) {
     EXPECT_TRUE(report.exceptions.contains(part.more_discovery)) << line;
+  }
+  if (!part.pinged.empty()) {
+    EXPECT_EQ(report.asked[std::string(to_string(Ask::Kind::kPing))], part.pinged.size()) << line;
   }
   fmt::print("{}: {}", line, report.to_string());
   if (script.routed > 0) fmt::print("; routed, left out x{}", script.routed);

@@ -104,6 +104,11 @@ void response(Rails& rails, PathRequest& request) {
   request.response_ni = &rails.ni("10.0.0.11@tcp");
   request.response_sender = rails.state().peers.find(request.dest);
 }
+// ... which came in by the IPv6 NI (capture tcp46-mixed-to-v4only).
+void response_by_ipv6(Rails& rails, PathRequest& request) {
+  request.response_ni = &rails.ni("fd00::1@tcp");
+  request.response_sender = rails.state().peers.find(request.dest);
+}
 void response_to_the_ill(Rails& rails, PathRequest& request) {
   response(rails, request);
   dest_is_ill(rails, request);
@@ -221,6 +226,12 @@ const std::vector<CaseRow> kCaseRows = {
      "10.5.0.2@tcp5",
      response,
      "EHOSTUNREACH"},
+    {"response_to_the_other_family",
+     {"10.0.0.2@tcp"},
+     true,
+     "10.0.0.2@tcp",
+     response_by_ipv6,
+     "fd00::1@tcp > 10.0.0.2@tcp"},
     {"loopback", {}, false, "0@lo", nullptr, "loopback"},
     // SEL-2: every NID of ours is local, not only the first of its net.
     {"own_first", {}, false, "10.0.0.1@tcp", nullptr, "loopback"},
