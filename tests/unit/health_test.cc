@@ -129,7 +129,6 @@ TEST_F(HealthTest, ASingleRailPeerIsAnsweredAndSentToByTheNiItWasFirstHeardBy) {
   global.discovery = false;
   b_ = &world_.add("b", {"10.0.1.1@tcp", "10.0.1.11@tcp"}, {}, global);
   a_ = &world_.add("a", {"10.0.1.2@tcp"}, {}, global);
-  open_target();
   for (const char* nid : {"10.0.1.11@tcp", "10.0.1.1@tcp"}) {
     MdSpec md;
     md.threshold = 1;

@@ -129,6 +129,37 @@ TEST(Spreading, NisPeerNisAndNetsRotateTogether) {
     EXPECT_NEAR(shares[nid], 500, 25) << nid;
 }
 
+// Peers that were never sent to before: only our own nets tell whose turn it is.
+TEST(Spreading, FirstMessagesToManyPeersRotateOverOurNets) {
+  Rails rails;
+  for (const char* nid : {"10.0.0.1@tcp", "10.0.0.201@tcp", "10.1.0.1@tcp1"}) rails.add_ni(nid);
+  std::map<std::string, int> shares;
+  for (int i = 2; i < 102; ++i) {
+    const std::string primary = fmt::format("10.0.0.{}@tcp", i);
+    rails.add_peer({primary, fmt::format("10.1.0.{}@tcp1", i)});
+    PathRequest request;
+    request.dest = Nid::parse(primary).value();
+    ++shares[core::select_path(rails.state(), request).value().final_dest.net().to_string()];
+  }
+  EXPECT_EQ(shares["tcp"], 50);
+  EXPECT_EQ(shares["tcp1"], 50);
+}
+
+TEST(Spreading, AddressFamiliesOfOneNetTakeTurns) {
+  Rails rails;
+  for (const char* nid : {"10.0.0.1@tcp", "fd00::1@tcp", "fd00::11@tcp"}) rails.add_ni(nid);
+  rails.add_peer({"10.0.0.2@tcp", "fd00::2@tcp"});
+  PathRequest request;
+  request.dest = Nid::parse("10.0.0.2@tcp").value();
+  std::map<std::string, int> shares;
+  for (int i = 0; i < 300; ++i) {
+    const core::Path path = core::select_path(rails.state(), request).value();
+    ++shares[rails.state().nets.ni(path.ni).nid.to_string()];
+  }
+  for (const char* nid : {"10.0.0.1@tcp", "fd00::1@tcp", "fd00::11@tcp"})
+    EXPECT_EQ(shares[nid], 100) << nid;
+}
+
 // SEL-1: what is new, or usable again, gets its share from now on and nothing for the past.
 TEST(Spreading, NothingCatchesUp) {
   Rails rails;

@@ -9,39 +9,50 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <string_view>
 
 namespace ulnet {
 namespace {
 
 using core::kNoNumaNode;
 
-// A machine whose two nodes have the numbers 0 and 2, as hwloc describes it, with this table.
+// A machine whose two nodes have the numbers 0 and 2, with this table, as hwloc writes it: what it
+// reads without an XML library is a line for each element.
 std::string machine(const std::string& table) {
-  const auto node = [](int number, int id) {
-    const std::string sets = fmt::format(
-        R"(cpuset="{0:#x}" complete_cpuset="{0:#x}" nodeset="{0:#x}" complete_nodeset="{0:#x}")",
-        1 << number);
-    return fmt::format(
-        R"(<object type="Group" {0} gp_index="{2}" kind="1001" subkind="0">
-             <object type="NUMANode" os_index="{1}" {0} gp_index="{3}" local_memory="1048576"/>
-             <object type="PU" os_index="{1}" {0} gp_index="{4}"/>
-           </object>)",
-        sets, number, id, id + 1, id + 2);
+  const auto sets = [](std::string_view set) {
+    return fmt::format(R"(cpuset="{0}" complete_cpuset="{0}" nodeset="{0}" complete_nodeset="{0}")",
+                       set);
   };
-  const char* all =
-      R"(cpuset="0x5" complete_cpuset="0x5" allowed_cpuset="0x5" nodeset="0x5" complete_nodeset="0x5"
-         allowed_nodeset="0x5")";
-  return fmt::format(
-      R"(<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM "hwloc2.dtd">
-         <topology version="2.0"><object type="Machine" os_index="0" {} gp_index="1">{}{}</object>
-         {}</topology>)",
-      all, node(0, 10), node(2, 20), table);
+  const auto node = [&](int number, int id) {
+    const std::string own = sets(fmt::format("0x{:08x}", 1 << number));
+    return fmt::format(R"(    <object type="Group" {0} gp_index="{2}" kind="1001" subkind="0">
+      <object type="NUMANode" os_index="{1}" {0} gp_index="{3}" local_memory="1073741824">
+        <page_type size="4096" count="262144"/>
+      </object>
+      <object type="PU" os_index="{1}" {0} gp_index="{4}"/>
+    </object>
+)",
+                       own, number, id, id + 1, id + 2);
+  };
+  const std::string all =
+      sets("0x00000005") + R"( allowed_cpuset="0x00000005" allowed_nodeset="0x00000005")";
+  return fmt::format(R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" {} gp_index="1">
+{}{}  </object>
+{}</topology>
+)",
+                     all, node(0, 10), node(2, 20), table);
 }
 
 const std::string kTable =
-    R"(<distances2 type="NUMANode" nbobjs="2" kind="5" name="NUMALatency" indexing="os">
-         <indexes length="4">0 2 </indexes><u64values length="12">10 21 31 11 </u64values>
-       </distances2>)";
+    R"(  <distances2 type="NUMANode" nbobjs="2" kind="5" name="NUMALatency" indexing="os">
+    <indexes length="4">0 2 </indexes>
+    <u64values length="12">10 21 31 11 </u64values>
+  </distances2>
+)";
 
 class InterfaceTest : public testing::Test {
  protected:
