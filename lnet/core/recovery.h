@@ -23,7 +23,8 @@ class Recovery {
   Recovery(State& state, Memory& memory, Requests& requests, Health& health)
       : state_(state), memory_(memory), requests_(requests), health_(health) {}
 
-  // Plans the next ping, if none is planned.
+  // Plans the next ping, if none is planned, or none that is early enough for an NI that was just
+  // heard.
   void enter(Ni& ni);
   void enter(PeerNi& peer_ni);
   void ni_due(NiId id);
@@ -40,8 +41,10 @@ class Recovery {
   };
   // 1, 2, 4, ... s, at most the cap, plus up to a quarter at random.
   Duration interval(uint32_t pings);
+  void plan(Timer& recovery, uint32_t pings);
   bool may_ping(const PeerNi& peer_ni) const;
-  void ping(Ping ping, const Nid& nid, Duration limit);
+  // False: nothing was sent and no event follows.
+  bool ping(Ping ping, const Nid& nid, Duration limit);
 
   State& state_;
   Memory& memory_;
