@@ -1,5 +1,7 @@
 #include "tests/sim/cluster.h"
 
+#include <algorithm>
+
 #include "lnet/base/assert.h"
 
 namespace ulnet::sim {
@@ -13,6 +15,14 @@ uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 }  // namespace
+
+NodeTotals& NodeTotals::operator+=(const NodeTotals& other) {
+  resends += other.resends;
+  resends_that_helped += other.resends_that_helped;
+  recovery_pings += other.recovery_pings;
+  lost_responses += other.lost_responses;
+  return *this;
+}
 
 // ---------------------------------------------------------------- life
 
@@ -30,17 +40,15 @@ void Node::start() {
   const auto cookie = static_cast<uint64_t>(wall.count()) + index_;
   rng_ = std::make_unique<Rng>(seed);
   core_ = std::make_unique<core::Core>(spec_.global, spec_.limits, cookie, rng_->next());
-  LndHost* host = this;
-  if (cluster_.decorate_) {
-    decorated_ = cluster_.decorate_(*this);
-    host = decorated_.get();
-  }
-  lnd_ = std::make_unique<SimLnd>(cluster_.network_, index_, *host);
+  if (cluster_.decorate_) decorated_ = cluster_.decorate_(*this);
+  lnd_ = std::make_unique<SimLnd>(cluster_.network_, index_, host());
   loopback_ = std::make_unique<LoopbackLnd>(*this);
   for (const NiSettings& settings : spec_.nis) {
     const NiStarted started = lnd_->start_ni(core_->next_ni_id(), settings).value();
     ULNET_ASSERT(core_->add_ni(cluster_.now(), settings, started).has_value(), "two NIs with one NID");
   }
+  for (const PeerSettings& peer : spec_.peers)
+    ULNET_ASSERT(core_->add_peer(peer).is_ok(), "two peers with one NID");
   lnd_->open();
   cluster_.trace_.note(cluster_.now(), "start",
                        {{"node", index_}, {"incarnation", incarnation_}, {"cookie", cookie}});
@@ -63,7 +71,28 @@ void Node::crash(Farewell how) {
   end();
 }
 
+void Node::set_nids(const std::vector<Nid>& nids) {
+  ULNET_ASSERT(!running(), "a running node gets other NIs");
+  spec_.nis.clear();
+  for (const Nid& nid : nids) {
+    const auto known = std::find_if(all_nis_.begin(), all_nis_.end(),
+                                    [&nid](const NiSettings& ni) { return ni.nid == nid; });
+    ULNET_ASSERT(known != all_nis_.end(), "a node gets a NID it never had");
+    spec_.nis.push_back(*known);
+  }
+}
+
+NodeTotals Node::totals() const {
+  NodeTotals totals = past_;
+  if (!running()) return totals;
+  const Statistics now = core_->statistics();
+  totals +=
+      {now.resend_count, now.successful_resends, now.recovery_pings, now.response_timeout_count};
+  return totals;
+}
+
 void Node::end() {
+  past_ = totals();
   cluster_.trace_.note(cluster_.now(), "end", {{"node", index_}});
   lnd_.reset();
   loopback_.reset();
@@ -84,7 +113,7 @@ void Node::stall(Time until) {
 void Node::set_fatal(const Nid& nid, bool fatal) {
   for (size_t i = 0; i < spec_.nis.size(); ++i) {
     if (*spec_.nis[i].nid == nid && running())
-      handle_ni_fatal(static_cast<NiId>(i + 1), fatal, "link");
+      host().handle_ni_fatal(static_cast<NiId>(i + 1), fatal, "link");
   }
   if (running()) settle();
 }

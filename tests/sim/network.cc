@@ -91,7 +91,7 @@ void Network::leave_sender(Connection& connection, Farewell how) {
   queue.swap(connection.queue);
   connection.sender_open = connection.writing = false;
   link(*connection.source, connection.target_nid).connection = 0;
-  if (how == Farewell::kPowerLoss) connection.wire.clear();
+  if (how == Farewell::kPowerLoss) lose(connection.wire);
   if (how != Farewell::kStop) return;
   for (const Outgoing& each : queue)
     complete(*connection.source, connection.target_nid, each.action.id, stopped());
@@ -100,7 +100,7 @@ void Network::leave_sender(Connection& connection, Farewell how) {
 void Network::leave_receiver(Connection& connection, Farewell how) {
   const std::optional<Reading> reading = std::move(connection.reading);
   connection.reading.reset();
-  connection.arrived.clear();
+  lose(connection.arrived);
   connection.receiver_open = false;
   if (reading && how == Farewell::kStop)
     connection.target->host->handle_receive_done(reading->id, stopped());
@@ -311,7 +311,7 @@ void Network::close_sender(Connection& connection, const Completion& completion)
   link(source, target_nid).connection = 0;
   trace_.note(queue_.now(), "closed",
               {{"connection", id}, {"errno", static_cast<uint64_t>(completion.error)}});
-  connection.wire.clear();
+  lose(connection.wire);
   if (connection.receiver_open) {
     const bool heard = is_open(source, *connection.target);
     queue_.in(heard ? travel_time(target_nid.net()) : connection.target->lnd_timeout, [this, id] {

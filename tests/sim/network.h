@@ -79,6 +79,8 @@ class Network {
   uint32_t in_driver(const Nid& source) const;
   size_t connections() const { return connections_.size(); }
   uint64_t delivered() const { return delivered_; }
+  // Messages that had left and never came to the core they were for.
+  uint64_t lost() const { return lost_; }
   uint64_t protocol_errors() const { return protocol_errors_; }
 
  private:
@@ -182,6 +184,7 @@ class Network {
   void hand_up(Connection& connection, Frame frame);
   void finish_read(uint64_t id);
   void close_receiver(Connection& connection, const Completion& completion);
+  void lose(std::deque<Frame>& frames);
   void erase_if_done(uint64_t id);
   void leave_sender(Connection& connection, Farewell how);
   void leave_receiver(Connection& connection, Farewell how);
@@ -196,6 +199,7 @@ class Network {
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
   uint64_t next_connection_ = 1;
   uint64_t delivered_ = 0;
+  uint64_t lost_ = 0;
   uint64_t protocol_errors_ = 0;
 };
 

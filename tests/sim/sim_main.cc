@@ -38,12 +38,16 @@ void print_violations(const RunResult& result) {
 }
 
 bool run_seed(const Options& options, uint64_t seed, RunResult* total) {
-  const SwarmOptions run{
-      .seed = seed, .trace_out = options.trace ? stderr : nullptr, .decorate = {}};
+  const SwarmOptions run{.seed = seed,
+                         .trace_out = options.trace ? stderr : nullptr,
+                         .decorate = {},
+                         .decorate_listener = {}};
   const RunResult result = run_swarm(run);
   total->operations += result.operations;
   total->delivered += result.delivered;
+  total->lost += result.lost;
   total->faults += result.faults;
+  total->totals += result.totals;
   total->virtual_time += result.virtual_time;
   if (!result.violations.empty()) {
     fmt::print("seed {} FAILED:\n", seed);
@@ -67,13 +71,14 @@ int run_seeds(const Options& options, volatile uint64_t* current) {
     if (!run_seed(options, options.from + i, &total)) return 1;
   }
   const double seconds = seconds_since(start);
+  fmt::print("{} seeds from {} passed in {:.1f} s ({:.1f} seeds/s), {:.1f} h of virtual time\n",
+             options.seeds, options.from, seconds, static_cast<double>(options.seeds) / seconds,
+             std::chrono::duration<double, std::ratio<3600>>(total.virtual_time).count());
   fmt::print(
-      "{} seeds from {} passed in {:.1f} s ({:.1f} seeds/s): {} operations, {} messages, {} "
-      "faults, "
-      "{:.1f} h of virtual time\n",
-      options.seeds, options.from, seconds, static_cast<double>(options.seeds) / seconds,
-      total.operations, total.delivered, total.faults,
-      std::chrono::duration<double, std::ratio<3600>>(total.virtual_time).count());
+      "{} operations, {} messages, {} faults; {} messages and {} responses lost, {} resends ({} "
+      "helped), {} recovery pings\n",
+      total.operations, total.delivered, total.faults, total.lost, total.totals.lost_responses,
+      total.totals.resends, total.totals.resends_that_helped, total.totals.recovery_pings);
   return 0;
 }
 

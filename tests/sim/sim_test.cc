@@ -37,10 +37,17 @@ RunResult run_with(Sabotage sabotage, uint64_t seed) {
   return run_swarm(options);
 }
 
+RunResult run_with(ListenerSabotage sabotage, uint64_t seed) {
+  SwarmOptions options{.seed = seed};
+  options.decorate_listener = make_listener_saboteur(sabotage, 3);
+  return run_swarm(options);
+}
+
 // What the checkers say of the first of a few seeds in which the bug shows; the same seeds pass
 // without it.
-std::string complaint(Sabotage sabotage) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+template <typename AnySabotage>
+std::string complaint(AnySabotage sabotage) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
     EXPECT_TRUE(run_swarm({.seed = seed}).violations.empty()) << "seed " << seed;
     const RunResult result = run_with(sabotage, seed);
     if (!result.violations.empty()) return result.violations.front();
@@ -54,6 +61,26 @@ TEST(SimCheckers, NameALostCompletion) {
 
 TEST(SimCheckers, NameAWrongByte) {
   EXPECT_THAT(complaint(Sabotage::kWrongByte), testing::HasSubstr("byte 0 is wrong"));
+}
+
+TEST(SimCheckers, NameAnNiThatDoesNotGetWell) {
+  EXPECT_THAT(
+      complaint(Sabotage::kDeafToPings),
+      testing::ContainsRegex("long after all faults are healed node[0-9]: .*NI .* has health"));
+}
+
+TEST(SimCheckers, NameARailThatIsNotUsedAgain) {
+  EXPECT_THAT(complaint(Sabotage::kStaysFatal), testing::HasSubstr("all rails are well, but"));
+}
+
+TEST(SimCheckers, NameALostLastEvent) {
+  EXPECT_THAT(complaint(ListenerSabotage::kLoseLastEvent),
+              testing::HasSubstr("no last event by its bound"));
+}
+
+TEST(SimCheckers, NameAnEventAfterTheLast) {
+  EXPECT_THAT(complaint(ListenerSabotage::kEventAfterTheLast),
+              testing::HasSubstr("which has had its last event"));
 }
 
 TEST(SimCheckers, NameADuplicate) {
