@@ -115,6 +115,7 @@ void Applications::put(Node& node, const PutOptions& options) {
   Operation* operation = bind(node, kind, options.bytes, options.fragments, 0, options.ack ? 2 : 1);
   if (operation == nullptr) return;
   operation->label = options.label;
+  operation->done = options.done;
   operation->target = options.target;
   operation->match_bits = options.match_bits;
   fill(operation->memory, put_key(operation->id));
@@ -265,7 +266,9 @@ void Applications::handle_event(Node& node, const Event& event) {
   }
   if (!event.unlinked) return;
   check_last(node, operation, event);
+  const std::unique_ptr<Operation> ended = std::move(found->second);
   table.erase(found);
+  end(*ended, event);
 }
 
 void Applications::check_source_event(Node& node, Operation& operation, const Event& event) {
@@ -349,10 +352,13 @@ void Applications::check_last(Node& node, const Operation& operation, const Even
     if (ack != (operation.kind == OperationKind::kPut) || event.status != -ETIMEDOUT)
       wrong(node, operation, "the wrong response is said to be missing");
   }
-  if (!operation.label.empty()) {
-    outcomes_.push_back({operation.label, operation.kind, event.kind, event.status, event.missing,
-                         operation.started, cluster_.now()});
-  }
+}
+
+void Applications::end(const Operation& operation, const Event& event) {
+  const Outcome outcome{operation.label, operation.kind,    event.kind,    event.status,
+                        event.missing,   operation.started, cluster_.now()};
+  if (!outcome.label.empty()) outcomes_.push_back(outcome);
+  if (operation.done) operation.done(outcome);
 }
 
 // ---------------------------------------------------------------- looking

@@ -64,10 +64,13 @@ class Network {
 
   // ---- faults. Switches count: what two faults have broken needs two repairs.
   void blackhole(const Nid& source, const Nid& target, bool on);  // this direction only, silently
-  void cut(const Nid& nid, bool on);                              // both directions, silently
-  void refuse(const Nid& nid, bool on);                           // no listener
-  void hide(const Nid& nid, bool on);                             // no route to it for new dials
-  void reset(const Nid& a, const Nid& b);                         // connections between the two
+  void mute(const Nid& nid, bool on);                             // likewise, towards everybody
+  // So many of a million messages cost a retransmission in this direction, beside the net's own.
+  void set_loss(const Nid& source, const Nid& target, uint32_t per_million);
+  void cut(const Nid& nid, bool on);       // both directions, silently
+  void refuse(const Nid& nid, bool on);    // no listener
+  void hide(const Nid& nid, bool on);      // no route to it for new dials
+  void reset(const Nid& a, const Nid& b);  // connections between the two
   // The node's process stands still: reads, writes and notices nothing.
   void stall(const Nid& nid, Time until);
   // Takes every fault back, loss included; stalls end by themselves.
@@ -92,6 +95,7 @@ class Network {
     int32_t last_error = 0;
     uint32_t in_driver = 0;
     uint32_t blackholes = 0;
+    uint32_t loss_per_million = 0;
     Time last_heard = Time::min();  // from that peer
   };
   // One NI of a node.
@@ -107,6 +111,7 @@ class Network {
     Time transmit_free = Time::min();  // the NIC sends one message after another
     Time stalled_until = Time::min();
     uint32_t cuts = 0;
+    uint32_t mutes = 0;
     uint32_t refusals = 0;
     uint32_t hidings = 0;
     std::map<Nid, Link> links;
@@ -175,7 +180,8 @@ class Network {
   void expire(uint64_t id, SendId send);
   void close_sender(Connection& connection, const Completion& completion);
   void complete(Port& port, const Nid& peer, SendId send, const Completion& completion);
-  Duration travel_time(NetId net);
+  Duration travel_time(NetId net) { return travel_time(net, 0); }
+  Duration travel_time(NetId net, uint32_t extra_loss_per_million);
 
   // ---- receiving
   void arrive(uint64_t id);

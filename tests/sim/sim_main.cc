@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "tests/sim/scenario.h"
 #include "tests/sim/swarm.h"
@@ -19,6 +21,7 @@ struct Options {
   bool twice = false;
   bool trace = false;
   uint32_t scale = 0;
+  std::string csv;
   std::vector<std::string> scenarios;
 };
 
@@ -101,10 +104,26 @@ int run_seeds_in_child(const Options& options) {
   return 1;
 }
 
+// What RPC clients did, second by second.
+bool write_csv(const std::string& path, const std::vector<RpcSecond>& series) {
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) {
+    fmt::print("{}: {}\n", path, std::strerror(errno));
+    return false;
+  }
+  fmt::print(file, "second,requests,succeeded,failed\n");
+  for (size_t second = 0; second < series.size(); ++second) {
+    const RpcSecond& each = series[second];
+    fmt::print(file, "{},{},{},{}\n", second, each.requests, each.succeeded, each.failed);
+  }
+  return std::fclose(file) == 0;
+}
+
 int run_scenarios(const Options& options) {
   int status = 0;
   for (const std::string& path : options.scenarios) {
     const auto result = run_scenario(path, options.trace ? stderr : nullptr);
+    if (result && !options.csv.empty() && !write_csv(options.csv, result->rpc_series)) status = 1;
     if (!result) {
       fmt::print("{}\n", result.error().text());
       status = 1;
@@ -153,6 +172,7 @@ int main(int argc, char** argv) {
   app.add_flag("--twice", options.twice, "run each seed twice and compare what happened");
   app.add_flag("--trace", options.trace, "write what happens to standard error");
   app.add_option("--scale", options.scale, "instead: a quiet cluster of so many nodes with 4 NIs");
+  app.add_option("--csv", options.csv, "write what a scenario's RPC clients did to this file");
   app.add_option("scenario", options.scenarios, "YAML files, see tests/sim/scenarios");
   CLI11_PARSE(app, argc, argv);
   return ulnet::sim::run(options);

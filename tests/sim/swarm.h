@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/application.h"
+#include "tests/sim/rpc_clients.h"
 
 namespace ulnet::sim {
 
@@ -18,7 +18,8 @@ struct RunResult {
   uint64_t delivered = 0;
   uint64_t lost = 0;
   uint64_t faults = 0;
-  NodeTotals totals;  // of all nodes
+  NodeTotals totals;                  // of all nodes
+  std::vector<RpcSecond> rpc_series;  // of a scenario with RPC clients
   Duration virtual_time{};
   std::vector<std::string> violations;
 };
