@@ -169,7 +169,8 @@ int main(int argc, char** argv) {
       ->default_val(300)
       ->envname("ULNET_SIM_SEEDS");
   app.add_option("--from", options.from, "the first seed")->default_val(1);
-  app.add_flag("--twice", options.twice, "run each seed twice and compare what happened");
+  app.add_flag("--twice", options.twice, "run each seed twice and compare what happened")
+      ->envname("ULNET_FULL");
   app.add_flag("--trace", options.trace, "write what happens to standard error");
   app.add_option("--scale", options.scale, "instead: a quiet cluster of so many nodes with 4 NIs");
   app.add_option("--csv", options.csv, "write what a scenario's RPC clients did to this file");
