@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace ulnet::sim {
 namespace {
@@ -133,6 +134,19 @@ std::string sick_ni(Node& node) {
   return {};
 }
 
+void check_known(Cluster& cluster, Node& node, const Node& peer, Violations& violations) {
+  std::vector<Nid> wanted = peer.nids();
+  std::sort(wanted.begin(), wanted.end());
+  for (const PeerInfo& info : node.core().peers()) {
+    std::vector<Nid> known;
+    for (const PeerNiInfo& ni : info.nis) known.push_back(ni.nid);
+    std::sort(known.begin(), known.end());
+    if (info.multi_rail && known == wanted) return;
+  }
+  violations.add(cluster.now(), fmt::format("{} does not know {} as a node with all its NIDs",
+                                            node.spec().name, peer.spec().name));
+}
+
 RailUse rail_use(Node& node) {
   RailUse use;
   for (const NetInfo& net : node.core().nets()) {
@@ -155,8 +169,9 @@ void check_rail_use(Cluster& cluster, Node& node, const Node& peer, const RailUs
   const uint64_t spread = 1 + after.replies - before.replies;
   const std::vector<Nid> own = node.nids();
   const std::vector<Nid> remote = peer.nids();
-  for (const Nid& nid : own) {
-    const NetId net = nid.net();
+  std::set<NetId> nets;
+  for (const Nid& nid : own) nets.insert(nid.net());
+  for (const NetId net : nets) {
     const bool reachable = std::any_of(remote.begin(), remote.end(), [&](const Nid& other) {
       return other.net() == net && before.peers.contains(other);
     });

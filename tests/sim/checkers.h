@@ -24,6 +24,9 @@ bool at_rest(Cluster& cluster);
 // which one is not.
 std::string sick_ni(Node& node);
 
+// The node knows the peer as one multi-rail node with exactly the NIDs that it has.
+void check_known(Cluster& cluster, Node& node, const Node& peer, Violations& violations);
+
 // How many GETs have left by each own NI and to each peer NI of full health. (One that nothing was
 // ever heard from is not pinged, so once it has failed it stays behind its equals.)
 struct RailUse {

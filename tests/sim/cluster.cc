@@ -45,10 +45,11 @@ void Node::start() {
   loopback_ = std::make_unique<LoopbackLnd>(*this);
   for (const NiSettings& settings : spec_.nis) {
     const NiStarted started = lnd_->start_ni(core_->next_ni_id(), settings).value();
-    ULNET_ASSERT(core_->add_ni(cluster_.now(), settings, started).has_value(), "two NIs with one NID");
+    ULNET_ASSERT(core_->add_ni(cluster_.now(), settings, started).has_value(),
+                 "two NIs with one NID");
   }
   for (const PeerSettings& peer : spec_.peers)
-    ULNET_ASSERT(core_->add_peer(peer).is_ok(), "two peers with one NID");
+    ULNET_ASSERT(core_->configure_peer(cluster_.now(), peer).is_ok(), "two peers with one NID");
   lnd_->open();
   cluster_.trace_.note(cluster_.now(), "start",
                        {{"node", index_}, {"incarnation", incarnation_}, {"cookie", cookie}});
@@ -73,6 +74,7 @@ void Node::crash(Farewell how) {
 
 void Node::set_nids(const std::vector<Nid>& nids) {
   ULNET_ASSERT(!running(), "a running node gets other NIs");
+  nids_vary_ = true;
   spec_.nis.clear();
   for (const Nid& nid : nids) {
     const auto known = std::find_if(all_nis_.begin(), all_nis_.end(),
@@ -80,6 +82,12 @@ void Node::set_nids(const std::vector<Nid>& nids) {
     ULNET_ASSERT(known != all_nis_.end(), "a node gets a NID it never had");
     spec_.nis.push_back(*known);
   }
+}
+
+std::vector<Nid> Node::all_nids() const {
+  std::vector<Nid> nids;
+  for (const NiSettings& ni : all_nis_) nids.push_back(*ni.nid);
+  return nids;
 }
 
 NodeTotals Node::totals() const {

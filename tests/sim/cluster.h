@@ -57,6 +57,10 @@ class Node final : public LndHost {
   // The next life has these NIs, in this order. REQUIRES: not running; each NID is one the node was
   // made with.
   void set_nids(const std::vector<Nid>& nids);
+  // Those the node was made with.
+  std::vector<Nid> all_nids() const;
+  // Whether some life has had other NIs than these.
+  bool nids_vary() const { return nids_vary_; }
 
   bool running() const { return core_ != nullptr; }
   // Runs, and does not stand still.
@@ -97,6 +101,7 @@ class Node final : public LndHost {
   const uint32_t index_;
   NodeSpec spec_;
   const std::vector<NiSettings> all_nis_ = spec_.nis;  // it was made with
+  bool nids_vary_ = false;
   uint32_t incarnation_ = 0;
   NodeTotals past_;  // of the lives before this one
   Duration wall_offset_{};

@@ -20,7 +20,7 @@ enum class FaultKind : uint8_t {
   kStall,
   kKill,
   kPowerLoss,
-  kRestart,
+  kRestart,  // as after kill and power loss, now and then with fewer NIs, or in another order
   kClockStep,
 };
 inline constexpr size_t kFaultKinds = 12;
@@ -42,6 +42,7 @@ class Faults {
   void break_node(FaultKind kind);
   void partition(Node& node, bool on);
   void restart_later(Node& node, Duration downtime);
+  std::vector<Nid> some_of(std::vector<Nid> nids);
   Node& any_node();
   Nid any_nid();
   Duration repair_time();

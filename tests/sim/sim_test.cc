@@ -120,7 +120,7 @@ std::vector<std::filesystem::path> scenario_files() {
 
 TEST(Scenarios, AllHold) {
   const auto files = scenario_files();
-  ASSERT_GE(files.size(), 18U) << "in " << ULNET_SCENARIOS;
+  ASSERT_GE(files.size(), 20U) << "in " << ULNET_SCENARIOS;
   for (const auto& file : files) {
     const auto result = run_scenario(file);
     ASSERT_TRUE(result.has_value()) << result.error().text();

@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint32_t kReconnectMaxMs = 4000;
 constexpr Duration kRestMax = std::chrono::seconds(120);
+// Long enough for two nodes to discover each other.
+constexpr Duration kKnown = std::chrono::seconds(3);
 constexpr Duration kPingAnswered = std::chrono::seconds(2);
 // How often the checkers that walk everything look in.
 constexpr Duration kInspection = std::chrono::milliseconds(250);
@@ -199,21 +201,43 @@ class Swarm {
     return sick;
   }
 
-  // Each node pings one peer that it knows with all its NIDs, time after time.
+  // Each node and another one send each other something; then they know each other in full, and
+  // pings go by all rails.
   void use_rails() {
-    constexpr Duration kInterval = std::chrono::milliseconds(500);
-    for (size_t i = 0; i < cluster_.size(); ++i) {
+    for (size_t i = 0; i < cluster_.size() && violations_.empty(); ++i) {
       Node& node = cluster_.node(i);
-      if (node.spec().peers.empty()) continue;
-      const PeerSettings& peer = node.spec().peers[rng_.below(node.spec().peers.size())];
-      const size_t pings = 2 * nets_ * std::max(node.nids().size(), peer.nids.size());
-      const RailUse before = rail_use(node);
-      for (size_t ping = 0; ping < pings; ++ping) {
-        applications_->ping(node, peer.primary_nid, kInterval);
-        cluster_.run_for(kInterval);
-      }
-      check_rail_use(cluster_, node, *cluster_.owner(peer.primary_nid), before, violations_);
+      Node& peer = cluster_.node((i + 1 + rng_.below(cluster_.size() - 1)) % cluster_.size());
+      const std::optional<Nid> there = shared(node, peer);
+      const std::optional<Nid> here = shared(peer, node);
+      if (!there || !here) continue;
+      applications_->put(peer, {.target = *here, .ack = false});
+      applications_->put(node, {.target = *there, .ack = false});
+      inspect(cluster_.now() + kKnown);
+      check_known(cluster_, node, peer, violations_);
+      if (violations_.empty()) use_rails(node, peer, *there);
     }
+  }
+
+  void use_rails(Node& node, Node& peer, const Nid& target) {
+    constexpr Duration kInterval = std::chrono::milliseconds(500);
+    const size_t pings = 2 * nets_ * std::max(node.nids().size(), peer.nids().size());
+    const RailUse before = rail_use(node);
+    for (size_t ping = 0; ping < pings; ++ping) {
+      applications_->ping(node, target, kInterval);
+      cluster_.run_for(kInterval);
+    }
+    check_rail_use(cluster_, node, peer, before, violations_);
+  }
+
+  // The first NID of `to` on a net that `from` is on, too.
+  static std::optional<Nid> shared(const Node& from, const Node& to) {
+    for (const Nid& nid : to.nids()) {
+      const auto& nis = from.spec().nis;
+      if (std::any_of(nis.begin(), nis.end(),
+                      [&nid](const NiSettings& ni) { return ni.net == nid.net(); }))
+        return nid;
+    }
+    return std::nullopt;
   }
 
   // Everybody must reach everybody with whom it shares a net.
@@ -225,9 +249,9 @@ class Swarm {
       for (size_t j = 0; j < cluster_.size(); ++j) {
         for (const Nid& target : cluster_.node(j).nids()) {
           const auto& nis = node.spec().nis;
-          const bool shared = std::any_of(
+          const bool on_net = std::any_of(
               nis.begin(), nis.end(), [&](const NiSettings& ni) { return ni.net == target.net(); });
-          if (shared) applications_->ping(node, target, kTimeout, "probe");
+          if (on_net) applications_->ping(node, target, kTimeout, "probe");
         }
       }
     }
