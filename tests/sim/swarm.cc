@@ -201,20 +201,21 @@ class Swarm {
     return sick;
   }
 
-  // Each node and another one send each other something; then they know each other in full, and
-  // pings go by all rails.
+  // Each node and another one send each other something, by every NID: one that was live under
+  // another peer may have been silent when it was asked whose it is, and is asked again at the next
+  // need. Then they know each other in full, and pings go by all rails.
   void use_rails() {
     for (size_t i = 0; i < cluster_.size() && violations_.empty(); ++i) {
       Node& node = cluster_.node(i);
       Node& peer = cluster_.node((i + 1 + rng_.below(cluster_.size() - 1)) % cluster_.size());
-      const std::optional<Nid> there = shared(node, peer);
-      const std::optional<Nid> here = shared(peer, node);
-      if (!there || !here) continue;
-      applications_->put(peer, {.target = *here, .ack = false});
-      applications_->put(node, {.target = *there, .ack = false});
+      const std::vector<Nid> there = shared_nids(node, peer);
+      if (there.empty()) continue;
+      for (const Nid& nid : shared_nids(peer, node))
+        applications_->put(peer, {.target = nid, .ack = false});
+      for (const Nid& nid : there) applications_->put(node, {.target = nid, .ack = false});
       inspect(cluster_.now() + kKnown);
       check_known(cluster_, node, peer, violations_);
-      if (violations_.empty()) use_rails(node, peer, *there);
+      if (violations_.empty()) use_rails(node, peer, there.front());
     }
   }
 
@@ -229,15 +230,16 @@ class Swarm {
     check_rail_use(cluster_, node, peer, before, violations_);
   }
 
-  // The first NID of `to` on a net that `from` is on, too.
-  static std::optional<Nid> shared(const Node& from, const Node& to) {
+  // The NIDs of `to` on nets that `from` is on, too.
+  static std::vector<Nid> shared_nids(const Node& from, const Node& to) {
+    std::vector<Nid> nids;
     for (const Nid& nid : to.nids()) {
       const auto& nis = from.spec().nis;
       if (std::any_of(nis.begin(), nis.end(),
                       [&nid](const NiSettings& ni) { return ni.net == nid.net(); }))
-        return nid;
+        nids.push_back(nid);
     }
-    return std::nullopt;
+    return nids;
   }
 
   // Everybody must reach everybody with whom it shares a net.
@@ -247,12 +249,8 @@ class Swarm {
     for (size_t i = 0; i < cluster_.size(); ++i) {
       Node& node = cluster_.node(i);
       for (size_t j = 0; j < cluster_.size(); ++j) {
-        for (const Nid& target : cluster_.node(j).nids()) {
-          const auto& nis = node.spec().nis;
-          const bool on_net = std::any_of(
-              nis.begin(), nis.end(), [&](const NiSettings& ni) { return ni.net == target.net(); });
-          if (on_net) applications_->ping(node, target, kTimeout, "probe");
-        }
+        for (const Nid& target : shared_nids(node, cluster_.node(j)))
+          applications_->ping(node, target, kTimeout, "probe");
       }
     }
     cluster_.run_for(kTimeout + std::chrono::seconds(1));
