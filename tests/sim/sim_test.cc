@@ -125,6 +125,8 @@ TEST(Scenarios, AllHold) {
     const auto result = run_scenario(file);
     ASSERT_TRUE(result.has_value()) << result.error().text();
     EXPECT_THAT(result->violations, testing::IsEmpty()) << file;
+    // The large ones are left to their single run.
+    if (result->operations > 10'000) continue;
     EXPECT_EQ(run_scenario(file)->hash, result->hash) << file;
   }
 }
