@@ -47,11 +47,14 @@ void read_global_block(LoadContext& context, const YamlNode& block);
 void read_numa_block(LoadContext& context, const YamlNode& block);
 // `peer:`. Source: spec config 9.1; cases CF-10.
 void read_peer_block(LoadContext& context, const YamlNode& block);
+// `fault:`, lists `drop:` and `delay:` of rules in the words of ulnetctl's options; our own.
+void read_fault_block(LoadContext& context, const YamlNode& block);
 // `ulnet:`, our own.
 void read_ulnet_block(LoadContext& context, const YamlNode& block);
 
 // What can be judged only when all blocks are read: transaction_timeout against retry_count, and T
-// >= LND x (R + 1) + 1, which clamps the LND timeout (decisions D5).
+// >= LND x (R + 1) + 1. The settings keep the LND timeout that was asked for; the node puts the
+// longest that fits in force (decisions D5).
 void check_timeouts(LoadContext& context);
 
 }  // namespace ulnet::config

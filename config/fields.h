@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@ void read_map(Report& report, const YamlNode& map, std::string_view what,
 // An integer within low..high: decimal or 0x hexadecimal. `into` and `report` are borrowed for the
 // life of the reader.
 Reader integer(Report& report, int32_t* into, int64_t low, int64_t high);
+Reader integer(Report& report, std::optional<int32_t>* into, int64_t low, int64_t high);
 // 1, true, yes, on, y or their opposites, in any case.
 Reader flag(Report& report, bool* into);
 // A scalar of at most `bytes_max` bytes.

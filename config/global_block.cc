@@ -3,15 +3,13 @@
 #include <limits>
 
 #include "config/blocks.h"
+#include "ulnet/global_fields.h"
 
 namespace ulnet::config {
 namespace {
 
 constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
-constexpr int32_t kInterfacesMin = 16;
-constexpr int64_t kRetryCountMax = 255;
-// A day: far above what anybody sets, far below what overflows when it is multiplied.
-constexpr int64_t kTimeoutSecondsMax = 86400;
+constexpr int64_t kInterfacesMin = find_global_field("max_interfaces")->low;
 
 // lnet_interfaces_max: the kernel takes its default instead of a value below 16, and warns.
 Reader max_interfaces(LoadContext& context) {
@@ -36,31 +34,25 @@ Reader with_place(Place* place, Reader read) {
   };
 }
 
+Reader reader_of(LoadContext& context, const GlobalField& field) {
+  GlobalSettings& global = context.settings.global;
+  if (field.name == "max_interfaces") return max_interfaces(context);
+  if (field.flag != nullptr) return flag(context.report, &(global.*field.flag));
+  const Reader read = integer(context.report, &(global.*field.number), field.low, field.high);
+  if (field.name == "retry_count") return with_place(&context.retry_count, read);
+  if (field.name == "transaction_timeout") return with_place(&context.transaction_timeout, read);
+  return read;
+}
+
 }  // namespace
 
 void read_global_block(LoadContext& context, const YamlNode& block) {
-  Report& report = context.report;
-  GlobalSettings& g = context.settings.global;
-  const Reader derived = [](const YamlEntry&) {};  // lnd_timeout: exported, follows from the others
-  read_map(report, block, "'global'",
-           {{"numa_range", integer(report, &g.numa_range, 0, kIntMax)},
-            {"max_interfaces", max_interfaces(context)},
-            {"max_intf", max_interfaces(context)},
-            {"discovery", flag(report, &g.discovery)},
-            {"drop_asym_route", flag(report, &g.drop_asym_route)},
-            {"retry_count",
-             with_place(&context.retry_count, integer(report, &g.retry_count, 0, kRetryCountMax))},
-            {"transaction_timeout",
-             with_place(&context.transaction_timeout,
-                        integer(report, &g.transaction_timeout_s, 1, kTimeoutSecondsMax))},
-            {"health_sensitivity", integer(report, &g.health_sensitivity, 0, 1000)},
-            {"recovery_interval", integer(report, &g.recovery_interval_s, 1, kIntMax)},
-            {"router_sensitivity", integer(report, &g.router_sensitivity, 0, 100)},
-            {"lnd_timeout", derived},
-            {"response_tracking", integer(report, &g.response_tracking, 0, 3)},
-            {"recovery_limit", integer(report, &g.recovery_limit_s, 0, kIntMax)},
-            {"max_recovery_ping_interval",
-             integer(report, &g.max_recovery_ping_interval_s, 1, kIntMax)}});
+  const Reader derived = [](const YamlEntry&) {};  // exported, follows from the others
+  std::vector<Field> fields = {
+      {"max_intf", max_interfaces(context)}, {"lnd_timeout", derived}, {"ulnet", context.skip()}};
+  for (const GlobalField& field : kGlobalFields)
+    fields.push_back({field.name, reader_of(context, field)});
+  read_map(context.report, block, "'global'", fields);
 }
 
 void read_numa_block(LoadContext& context, const YamlNode& block) {
@@ -95,9 +87,6 @@ void check_timeouts(LoadContext& context) {
         fmt::format(
             "'timeout' {} x {} attempts + 1 is above 'transaction_timeout' {}; {} is in force",
             asked_s, attempts, g.transaction_timeout_s, lnd_timeout_s));
-  }
-  for (NiSettings& ni : context.settings.nis) {
-    if (ni.tcp.timeout_s > lnd_timeout_s) ni.tcp.timeout_s = lnd_timeout_s;
   }
 }
 

@@ -49,9 +49,9 @@ void read_top(LoadContext& context, const YamlNode& root) {
             block(context, "numa", read_numa_block), block(context, "ulnet", read_ulnet_block),
             not_yet(context, "ip2nets"), not_yet(context, "route"),
             block(context, "peer", read_peer_block), not_yet(context, "routing"),
-            not_yet(context, "buffers"), not_yet(context, "udsp"), not_yet(context, "fault"),
-            not_yet(context, "ping"), not_yet(context, "discover"),
-            Field{"statistics", context.skip()}});
+            not_yet(context, "buffers"), not_yet(context, "udsp"),
+            block(context, "fault", read_fault_block), not_yet(context, "ping"),
+            not_yet(context, "discover"), Field{"statistics", context.skip()}});
 }
 
 void warn_about_the_whole(LoadContext& context) {

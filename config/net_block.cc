@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
 constexpr size_t kInterfaceNameBytesMax = 15;   // IFNAMSIZ less its terminator
 constexpr size_t kCongestionNameBytesMax = 15;  // TCP_CA_NAME_MAX less its terminator
+constexpr int64_t kHealthMax = 1000;
 constexpr uint32_t kCptMax = 1023;
 constexpr size_t kNisMax = 1024;
 
@@ -61,6 +62,7 @@ class NiReader {
         {"tunables", [this](const YamlEntry& e) { read_tunables(*e.value); }},
         {"lnd tunables", [this](const YamlEntry& e) { read_lnd_tunables(*e.value); }},
         {"CPT", [this](const YamlEntry& e) { read_cpt(e); }},
+        {"health_sensitivity", integer(report_, &ni_.health_sensitivity, 0, kHealthMax)},
         {"status", skip},
         {"statistics", skip},
         {"udsp info", skip},
@@ -145,7 +147,8 @@ class NiReader {
              {{"peer_timeout", integer(report_, &t.peer_timeout_s, -1, kIntMax)},
               {"peer_credits", integer(report_, &t.peer_credits, 1, kIntMax)},
               {"peer_buffer_credits", integer(report_, &t.peer_buffer_credits, 0, kIntMax)},
-              {"credits", integer(report_, &t.credits, 1, kIntMax)}});
+              {"credits", integer(report_, &t.credits, 1, kIntMax)},
+              {"health_sensitivity", integer(report_, &t.health_sensitivity, 0, kHealthMax)}});
     if (t.peer_credits > t.credits) {
       report_.warn(value.place,
                    fmt::format("'peer_credits' {} is above 'credits' {}; it counts as {}",

@@ -23,6 +23,7 @@ class PeerReader {
     read_map(context_.report, entry, "'peer'",
              {{"primary nid", nid(&peer_.primary_nid)},
               {"Multi-Rail", multi_rail()},
+              {"health_sensitivity", integer(context_.report, &peer_.health_sensitivity, 0, 1000)},
               {"peer state", skip},
               {"peer ni", [this](const YamlEntry& list) { read_nis(list); }}});
     // Without a primary the first NID is it, as `peer add --nid` has it.

@@ -1,5 +1,8 @@
 #include "config/show.h"
 
+#include <fmt/format.h>
+#include <charconv>
+
 namespace ulnet::config {
 namespace {
 
@@ -39,6 +42,46 @@ Json counters(const std::vector<CounterInfo>& list) {
   return map;
 }
 
+// A word of a fault rule as what it stands for.
+Json value_of(const std::string& word) {
+  if (word == "true") return true;
+  uint64_t number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  return error == std::errc() && stop == end ? Json(number) : Json(word);
+}
+
+Json in_words(const FaultRule& rule) {
+  Json map = Json::object();
+  for (const FaultWords& each : fault_words(rule)) {
+    Json list = Json::array();
+    for (const std::string& word : each.words) list.push_back(value_of(word));
+    map[std::string(each.field)] = each.is_list ? std::move(list) : list.front();
+  }
+  return map;
+}
+
+Json show_fault(const FaultInfo& info, bool own_keys) {
+  const FaultRule& rule = info.rule;
+  const bool drops = rule.kind == FaultKind::kDrop;
+  Json map = {{"rule_type", to_string(rule.kind)},
+              {"fa_src", rule.source.to_string()},
+              {"fa_dst", rule.dest.to_string()},
+              {"fa_ptl_mask", rule.portals},
+              {"fa_msg_mask", rule.messages},
+              {drops ? "da_rate" : "la_rate", rule.rate},
+              {drops ? "da_interval" : "la_interval", rule.interval_s}};
+  if (!drops) map["la_latency"] = rule.latency_s;
+  map[drops ? "ds_dropped" : "ls_delayed"] = info.acted;
+  map["fs_count"] = info.examined;
+  map["fs_put"] = info.put;
+  map["fs_ack"] = info.ack;
+  map["fs_get"] = info.get;
+  map["fs_reply"] = info.reply;
+  if (own_keys) map["ulnet"] = in_words(rule);
+  return map;
+}
+
 Json ni_health(const NiInfo& ni) {
   return {{"fatal_error", ni.fatal ? 1 : 0}, {"health value", ni.nid.is_lo() ? 0 : ni.health},
           {"interrupts", ni.interrupts},     {"dropped", ni.dropped},
@@ -47,11 +90,18 @@ Json ni_health(const NiInfo& ni) {
           {"ping_count", ni.ping_count},     {"next_ping", ni.next_ping_s}};
 }
 
+// Ours, and so printed only where somebody set it.
+void add_sensitivity(Json& into, const std::optional<int32_t>& sensitivity) {
+  if (sensitivity) into["health_sensitivity"] = *sensitivity;
+}
+
 Json net_tunables(const NetTunables& tunables) {
-  return {{"peer_timeout", tunables.peer_timeout_s},
-          {"peer_credits", tunables.peer_credits},
-          {"peer_buffer_credits", tunables.peer_buffer_credits},
-          {"credits", tunables.credits}};
+  Json map = {{"peer_timeout", tunables.peer_timeout_s},
+              {"peer_credits", tunables.peer_credits},
+              {"peer_buffer_credits", tunables.peer_buffer_credits},
+              {"credits", tunables.credits}};
+  add_sensitivity(map, tunables.health_sensitivity);
+  return map;
 }
 
 Json tcp_tunables(const TcpTunables& tunables) {
@@ -60,10 +110,27 @@ Json tcp_tunables(const TcpTunables& tunables) {
           {"tos", tunables.tos}};
 }
 
+// Where the LND timeout in force comes from.
+std::string timeout_reason(const NiInfo& ni) {
+  if (ni.lnd_timeout_asked_s == 0) return "derived";
+  if (ni.lnd_timeout_asked_s == ni.lnd_timeout_s) return "set";
+  return fmt::format("clamped: {} is more than transaction_timeout leaves for an attempt",
+                     ni.lnd_timeout_asked_s);
+}
+
+Json lnd_timeout(const NiInfo& ni) {
+  return {{"in_force", ni.lnd_timeout_s},
+          {"reason", timeout_reason(ni)},
+          {"attempt_bound", ni.attempt_bound_s}};
+}
+
 Json ni_own_keys(const NiInfo& ni) {
-  return {{"tx_credits", ni.tx_credits},
+  return {{"health_sensitivity", ni.health_sensitivity},
+          {"lnd_timeout", lnd_timeout(ni)},
+          {"tx_credits", ni.tx_credits},
           {"tx_credits_min", ni.tx_credits_min},
           {"waiting", ni.waiting},
+          {"delayed", ni.delayed},
           {"failures", counters(ni.failures)},
           {"driver", counters(ni.driver)}};
 }
@@ -83,8 +150,11 @@ Json show_ni(const NiInfo& ni, const ShowOptions& options) {
     if (ni.tcp && !lo) map["lnd tunables"] = tcp_tunables(*ni.tcp);
     map["dev cpt"] = lo ? 0 : kDeviceCptUnknown;
     map["CPT"] = kCpt;
+    add_sensitivity(map, ni.own_health_sensitivity);
   }
-  if (options.own_keys && !lo) map["ulnet"] = ni_own_keys(ni);
+  Json own = options.own_keys && !lo ? ni_own_keys(ni) : Json::object();
+  if (!ni.down_reason.empty()) own["down_reason"] = ni.down_reason;
+  if (!own.empty()) map["ulnet"] = std::move(own);
   return map;
 }
 
@@ -102,7 +172,8 @@ Json peer_ni_own_keys(const PeerNiInfo& ni) {
   Json connections = Json::array();
   for (const ConnectionInfo& connection : ni.connections)
     connections.push_back(show_connection(connection));
-  return {{"waiting", ni.waiting},
+  return {{"health_sensitivity", ni.health_sensitivity},
+          {"waiting", ni.waiting},
           {"failures", counters(ni.failures)},
           {"connections", std::move(connections)}};
 }
@@ -153,6 +224,7 @@ Json show_peers(const std::vector<PeerInfo>& peers, const ShowOptions& options) 
   for (const PeerInfo& peer : peers) {
     Json map = {{"primary nid", peer.primary_nid.to_string()}, {"Multi-Rail", peer.multi_rail}};
     if (options.level >= 3) map["peer state"] = peer.state;
+    if (options.level >= 1) add_sensitivity(map, peer.own_health_sensitivity);
     Json nis = Json::array();
     for (const PeerNiInfo& ni : peer.nis) nis.push_back(show_peer_ni(ni, options));
     map["peer ni"] = std::move(nis);
@@ -214,6 +286,29 @@ Json show_global(const GlobalSettings& g) {
             {"response_tracking", g.response_tracking},
             {"recovery_limit", g.recovery_limit_s},
             {"max_recovery_ping_interval", g.max_recovery_ping_interval_s}}}};
+}
+
+Json show_global(const GlobalSettings& global, const std::vector<NetInfo>& nets) {
+  Json timeouts = Json::array();
+  for (const NetInfo& net : nets) {
+    for (const NiInfo& ni : net.nis) {
+      if (ni.nid.is_lo()) continue;
+      Json map = {{"nid", ni.nid.to_string()}};
+      map.update(lnd_timeout(ni));
+      timeouts.push_back(std::move(map));
+    }
+  }
+  Json tree = show_global(global);
+  tree["global"]["ulnet"] = {{"operation_bound", global.transaction_timeout_s},
+                             {"lnd_timeouts", std::move(timeouts)}};
+  return tree;
+}
+
+Json show_faults(const std::vector<FaultInfo>& faults, bool own_keys) {
+  if (faults.empty()) return Json::object();
+  Json list = Json::array();
+  for (const FaultInfo& info : faults) list.push_back(show_fault(info, own_keys));
+  return {{"fault", std::move(list)}};
 }
 
 Json show_ping(const PingResult& result) {

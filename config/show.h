@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ulnet/fault.h"
 #include "ulnet/info.h"
 #include "ulnet/settings.h"
 #include "ulnet/status.h"
@@ -35,6 +36,13 @@ Json list_peers(const std::vector<PeerInfo>& peers);
 Json show_statistics(const Statistics& statistics, bool own_keys);
 // {"global": {...}}.
 Json show_global(const GlobalSettings& global);
+// The same with the bounds that follow, in seconds, under `ulnet`: `operation_bound` of a GET, an
+// acknowledged PUT and all attempts of any message together; of each NI the LND timeout in force,
+// where it comes from, and `attempt_bound` of one attempt to send.
+Json show_global(const GlobalSettings& global, const std::vector<NetInfo>& nets);
+// {"fault": [...]}; an empty object when there is none. With own_keys each rule in words, too, as a
+// configuration file takes it.
+Json show_faults(const std::vector<FaultInfo>& faults, bool own_keys);
 // An element of the list `ping:`.
 Json show_ping(const PingResult& result);
 

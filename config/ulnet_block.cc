@@ -31,6 +31,29 @@ Reader accept_policy(LoadContext& context) {
   };
 }
 
+Reader address_change(LoadContext& context) {
+  return [&context](const YamlEntry& entry) {
+    static constexpr std::array<std::string_view, 2> kWords = {"keep", "follow"};
+    const auto found = std::find(kWords.begin(), kWords.end(), entry.value->text);
+    if (found == kWords.end()) {
+      context.report.error(
+          entry.value->place,
+          fmt::format("'address_change' must be keep or follow, not {}{}", describe(*entry.value),
+                      suggestion(entry.value->text, kWords)));
+      return;
+    }
+    context.settings.node.address_change = static_cast<AddressChange>(found - kWords.begin());
+  };
+}
+
+Reader optional_flag(Report& report, std::optional<bool>* into) {
+  return [&report, into](const YamlEntry& entry) {
+    bool value = false;
+    flag(report, &value)(entry);
+    *into = value;
+  };
+}
+
 Reader port(LoadContext& context) {
   return [&context](const YamlEntry& entry) {
     int64_t number = 0;
@@ -78,6 +101,8 @@ void read_ulnet_block(LoadContext& context, const YamlNode& block) {
             {"threads", integer(report, &node.threads, 0, 256)},
             {"spin_us", integer(report, &node.spin_us, 0, 1'000'000)},
             {"shutdown_grace_ms", integer(report, &node.shutdown_grace_ms, 0, 600'000)},
+            {"wait_for_interfaces", optional_flag(report, &node.wait_for_interfaces)},
+            {"address_change", address_change(context)},
             {"socket", text(report, &node.socket, kSocketPathBytesMax)},
             {"log_level", log_level(context)},
             {"limits", limits(context)}});

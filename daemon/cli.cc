@@ -8,10 +8,12 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "config/nearest.h"
 #include "config/show.h"
 #include "daemon/commands.h"
+#include "ulnet/fault.h"
 
 namespace ulnet::daemon {
 namespace {
@@ -33,6 +35,37 @@ std::optional<std::string> with_ascii_dashes(const std::string& word) {
   return std::nullopt;
 }
 
+struct FaultOption {
+  enum class Takes : uint8_t { kOne, kSeveral, kNothing };
+
+  std::string_view field;
+  const char* names;
+  const char* what;
+  Takes takes = Takes::kOne;
+};
+
+constexpr std::array<FaultOption, 11> kFaultOptions = {{
+    {"source", "-s,--source", "NID that a message comes from, a net (e.g. tcp1), or '*' for any"},
+    {"dest", "-d,--dest", "NID that a message goes to, a net, or '*' for any"},
+    {"rate", "-r,--rate", "act on one of so many messages"},
+    {"interval", "-i,--interval", "act on one message in so many seconds"},
+    {"portal", "-p,--portal", "portal of PUT and GET; may be repeated",
+     FaultOption::Takes::kSeveral},
+    {"message", "-m,--message", "PUT, ACK, GET or REPLY; may be repeated",
+     FaultOption::Takes::kSeveral},
+    {"local_nid", "-o,--local_nid", "local NID that a message is received by"},
+    {"health_error", "-e,--health_error",
+     "drop what is sent, with this error: local_interrupt, local_dropped, local_aborted, "
+     "local_no_route, local_error, local_timeout, remote_error, remote_dropped, remote_timeout, "
+     "network_timeout or random; may be repeated",
+     FaultOption::Takes::kSeveral},
+    {"random", "-n,--random", "with an interval: drop each message with probability 1/2",
+     FaultOption::Takes::kNothing},
+    {"drop_all", "-x,--drop_all", "drop every message that fits, sent or received",
+     FaultOption::Takes::kNothing},
+    {"latency", "-l,--latency", "seconds to hold a message"},
+}};
+
 // All the words of ulnetctl, and CLI11 with its exceptions kept in.
 class Parser {
  public:
@@ -46,7 +79,15 @@ class Parser {
     CLI::App* net_show = leaf(*net, "show", "show networks");
     net_show->add_option("-n,--net", command_.net, "net name (e.g. tcp1) to filter on");
     verbose(*net_show);
+    CLI::App* net_set = leaf(*net, "set", "change local NIs of the running node");
+    net_set->add_option("-i,--net", command_.net, "all NIs of this net");
+    net_set->add_option("-l,--lnd-timeout", command_.lnd_timeout,
+                        "seconds until a transfer without progress is given up; 0: derived");
+    selection_and_health(*net_set, "NID of one local NI", "all local NIs");
+    net_changes(*net);
     CLI::App* peer = group("peer", "peers");
+    CLI::App* peer_set = leaf(*peer, "set", "change what the running node holds of peers");
+    selection_and_health(*peer_set, "NID of one peer NI", "all peers");
     CLI::App* peer_show = leaf(*peer, "show", "show peers");
     peer_show->add_option("-n,--nid", command_.nid, "NID of a peer to filter on");
     verbose(*peer_show);
@@ -55,11 +96,15 @@ class Parser {
     verbose(*leaf(*stats, "show", "show counters"));
     leaf(*stats, "reset", "set all counters to 0");
     leaf(*group("global", "global settings"), "show", "show global settings");
+    CLI::App* set = leaf(app_, "set", "change a global setting of the running node");
+    set->add_option("NAME", command_.setting, "as 'global show' lists it");
+    set->add_option("VALUE", command_.value, "the new value");
     CLI::App* ping = leaf(app_, "ping", "ping nodes");
     ping->add_option("-s,--source", command_.source, "local NID to ping from");
     ping->add_option("-t,--timeout", timeout_, "seconds to wait for an answer (default: 1)");
     ping->add_option("NID", command_.targets,
                      "NIDs: comma lists, ranges such as 10.0.0.[1-9]@tcp, host names");
+    add_fault_commands();
     leaf(app_, "version", "show the versions of this program and of the daemon");
     quiet(app_);
   }
@@ -106,6 +151,70 @@ class Parser {
     app.allow_extras();
     app.fallthrough();
   }
+  void selection_and_health(CLI::App& app, const char* nid, const char* all) {
+    app.add_option("-n,--nid", command_.nid, nid);
+    app.add_flag("-a,--all", command_.all, all);
+    app.add_option("-t,--health", command_.health, "health value, 0 to 1000");
+    app.add_option("--health-sensitivity", command_.health_sensitivity,
+                   "what a failure takes and a success gives, 0 to 1000, or 'default'");
+  }
+  void add_fault_commands() {
+    CLI::App* fault = group("fault", "rules that drop or delay messages, for tests");
+    for (const FaultKind kind : {FaultKind::kDrop, FaultKind::kDelay}) {
+      const std::string name(to_string(kind));
+      CLI::App* rules = fault->add_subcommand(name, "rules that " + name + " messages");
+      quiet(*rules);
+      CLI::App* add = leaf(*rules, "add", "add a rule; it is tried before the others");
+      for (const std::string_view field : fault_fields(kind)) add_fault_option(*add, field);
+      CLI::App* del = leaf(*rules, "del", "delete the rules with this source and dest, or all");
+      add_fault_option(*del, "source");
+      add_fault_option(*del, "dest");
+      fault_flag(*del, "all", "-a,--all", "delete all");
+      leaf(*rules, "reset", "set the counters to 0 and draw the random choices again");
+      verbose(*leaf(*rules, "show", "show the rules with their counters"));
+    }
+  }
+  void add_fault_option(CLI::App& app, std::string_view field) {
+    const auto option =
+        std::find_if(kFaultOptions.begin(), kFaultOptions.end(),
+                     [field](const FaultOption& each) { return each.field == field; });
+    if (option->takes == FaultOption::Takes::kNothing)
+      return fault_flag(app, field, option->names, option->what);
+    CLI::Option* added =
+        app.add_option(option->names, command_.fault[std::string(field)], option->what);
+    if (option->takes == FaultOption::Takes::kSeveral) {
+      added->allow_extra_args(false);
+    } else {
+      added->expected(1);
+    }
+  }
+  void fault_flag(CLI::App& app, std::string_view field, const char* names, const char* what) {
+    app.add_flag_callback(
+        names, [this, field] { command_.fault[std::string(field)] = {"true"}; }, what);
+  }
+  // With lnetctl's options.
+  void net_changes(CLI::App& net) {
+    CLI::App* add = leaf(net, "add", "add local NIs");
+    CLI::App* del = leaf(net, "del", "remove a net, or some of its local NIs");
+    for (CLI::App* app : {add, del}) {
+      app->add_option("-n,--net", command_.net, "net name (e.g. tcp1)");
+      app->add_option("-i,--if", command_.interfaces, "interfaces: eth0,eth1")->delimiter(',');
+      app->add_option("--nid", command_.nid, "NID of the local NI, instead of net and interface");
+    }
+    number(*add, "-t,--peer-timeout", "peer_timeout", "seconds after which a peer is not alive");
+    number(*add, "-c,--peer-credits", "peer_credits", "messages on the way to one peer NI");
+    number(*add, "-b,--peer-buffer-credits", "peer_buffer_credits", "router buffers of one peer");
+    number(*add, "-r,--credits", "credits", "messages on the way on the NI");
+    number(*add, "-m,--conns-per-peer", "conns_per_peer", "connections of each type, 0 to 127");
+    number(*add, "--tos", "tos", "IP type of service");
+    add->add_option("-s,--cpt", command_.cpt, "accepted, no effect");
+    add->add_flag("-k,--skip-mr-route-setup", command_.skip_route_setup,
+                  "accepted: no helper sets up host routes here");
+  }
+  void number(CLI::App& app, const char* option, const char* name, const char* what) {
+    app.add_option_function<int64_t>(
+        option, [this, name](const int64_t& value) { command_.numbers[name] = value; }, what);
+  }
   void verbose(CLI::App& app) {
     CLI::Option* option = app.add_option("-v,--verbose", level_,
                                          "more detail, up to level 4 (default of -v alone: 1)");
@@ -130,13 +239,22 @@ class Parser {
           (command_.name.empty() ? "" : " ") + last->get_subcommands().front()->get_name();
       last = last->get_subcommands().front();
     }
-    if (const std::vector<std::string> words = app_.remaining(true); !words.empty()) {
+    std::vector<std::string> words = app_.remaining(true);
+    // A negative value looks like an option; the daemon tells what is wrong with it.
+    if (command_.name == "set" && words.size() == 1 && command_.value.empty() &&
+        words.front().find_first_not_of("-0123456789") == std::string::npos) {
+      command_.value = std::exchange(words, {}).front();
+    }
+    if (!words.empty()) {
       return fault(
           fmt::format("unknown word '{}'{}", words.front(), suggest(words.front(), *last)));
     }
-    if (std::find(leaves_.begin(), leaves_.end(), last) == leaves_.end() ||
-        (command_.name == "ping" && command_.targets.empty())) {
-      auto result = fault(command_.name == "ping" ? "no NID is given" : "a command is missing");
+    const bool no_target = command_.name == "ping" && command_.targets.empty();
+    const bool no_value = command_.name == "set" && command_.value.empty();
+    if (std::find(leaves_.begin(), leaves_.end(), last) == leaves_.end() || no_target || no_value) {
+      auto result = fault(no_target  ? "no NID is given"
+                          : no_value ? "a name and a value are wanted"
+                                     : "a command is missing");
       result.error().help = app_.help();
       result.error().status = kExitFailed;
       return result;

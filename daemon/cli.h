@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -27,6 +29,18 @@ struct CliCommand {
   std::string source;
   std::chrono::milliseconds timeout{1000};
   std::vector<std::string> targets;  // of ping
+  std::string setting;               // of set, with its value
+  std::string value;
+  bool all = false;  // of net set and peer set, with what to set; the daemon reads the numbers
+  std::string health;
+  std::string health_sensitivity;
+  std::string lnd_timeout;
+  // Of `fault`: by field (fault.h), or "all"; empty where nothing was given.
+  std::map<std::string, std::vector<std::string>> fault;
+  std::vector<std::string> interfaces;     // of net add and net del
+  std::map<std::string, int64_t> numbers;  // of net add, by the names of the control protocol
+  std::string cpt;
+  bool skip_route_setup = false;  // accepted, no effect
 };
 
 // Why there is no command.

@@ -6,9 +6,15 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
+
+#include "config/nearest.h"
+#include "daemon/fault_commands.h"
+#include "lnet/base/integer_text.h"
+#include "ulnet/global_fields.h"
 
 namespace ulnet::daemon {
 namespace {
@@ -45,6 +51,43 @@ class Args {
     if (!list) return invalid(key, fmt::format("a list of 1 to {} strings", count_max)), result;
     for (const Json& item : *value) result.push_back(item.get<std::string>());
     return result;
+  }
+  bool flag(const char* key) {
+    const Json* value = take(key);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) return invalid(key, "true or false"), false;
+    return value->get<bool>();
+  }
+  // Nothing when it is not given. `or_default`: the word "default" is allowed, too, and counts as
+  // kInheritSensitivity.
+  std::optional<int32_t> setting(const char* key, int64_t low, int64_t high,
+                                 bool or_default = false) {
+    const Json* value = take(key);
+    if (value == nullptr) return std::nullopt;
+    if (or_default && *value == "default") return kInheritSensitivity;
+    const Result<int64_t> read = integer_of(*value, key, low, high);
+    if (read) return static_cast<int32_t>(*read);
+    if (fault_.is_ok()) fault_ = read.error();
+    return std::nullopt;
+  }
+  // A number, or a text that spells one. Errors: EINVAL naming `name`, its range and the value.
+  static Result<int64_t> integer_of(const Json& value, std::string_view name, int64_t low,
+                                    int64_t high) {
+    int64_t number = 0;
+    const std::string written = value.is_string() ? value.get<std::string>() : value.dump();
+    if (parse_integer(written, &number) && number >= low && number <= high) return number;
+    return fail(EINVAL, fmt::format("{} must be {}, not {}", name, range_text(low, high),
+                                    value.is_string() ? "'" + written + "'" : written));
+  }
+  const Json* any(const char* key) { return take(key); }
+  bool has(const char* key) { return take(key) != nullptr; }
+  std::optional<NetId> net(const char* key) {
+    const std::string word = text(key);
+    if (word.empty()) return std::nullopt;
+    const Result<NetId> parsed = NetId::parse(word);
+    if (parsed) return *parsed;
+    if (fault_.is_ok()) fault_ = parsed.error();
+    return std::nullopt;
   }
   std::optional<Nid> nid(const char* key) {
     const std::string word = text(key);
@@ -89,6 +132,47 @@ class Args {
 config::ShowOptions show_options(Args& args) {
   const auto level = static_cast<int>(args.number("level", 0, config::kShowLevelMax, 0));
   return {.level = level, .own_keys = level == config::kShowLevelMax};
+}
+
+constexpr int64_t kHealthMax = 1000;
+constexpr int64_t kLndTimeoutMax = find_global_field("transaction_timeout")->high;
+
+Reply done_or_fault(const Status& status) {
+  if (!status.is_ok()) return Failure(status);
+  return Json::object();
+}
+
+// What `net add` and `net del` name.
+struct NamedNis {
+  std::optional<NetId> net;
+  std::optional<Nid> nid;
+  std::vector<std::string> interfaces;
+};
+
+NamedNis named_nis(Args& args) {
+  NamedNis named;
+  named.net = args.net("net");
+  named.nid = args.nid("nid");
+  if (args.has("interfaces")) named.interfaces = args.texts("interfaces", kInterfacesMax);
+  return named;
+}
+
+// All but where they are.
+NiSettings ni_settings(Args& args) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  NiSettings ni;
+  const auto read = [&args](const char* key, int32_t* into, int64_t low, int64_t high) {
+    *into = static_cast<int32_t>(args.number(key, low, high, *into));
+  };
+  read("peer_timeout", &ni.tunables.peer_timeout_s, -1, kMax);
+  read("peer_credits", &ni.tunables.peer_credits, 1, kMax);
+  read("peer_buffer_credits", &ni.tunables.peer_buffer_credits, 0, kMax);
+  read("credits", &ni.tunables.credits, 1, kMax);
+  read("conns_per_peer", &ni.tcp.conns_per_peer, 0, 127);
+  read("tos", &ni.tcp.tos, -1, 255);
+  ni.tcp.timeout_s = 0;  // derived
+  ni.cpt = args.text("cpt");
+  return ni;
 }
 
 Json pong_or_error(const std::string& nid, const Result<PingResult>& result) {
@@ -136,16 +220,31 @@ struct Commands::Row {
 };
 
 const Commands::Row* Commands::find(std::string_view command) {
-  static constexpr std::array<Row, 8> kRows = {{
+  constexpr FaultKind kDrop = FaultKind::kDrop;
+  constexpr FaultKind kDelay = FaultKind::kDelay;
+  static constexpr auto kRows = std::to_array<Row>({
       {"net show", false, &Commands::show_nets},
+      {"net add", true, &Commands::add_nis},
+      {"net del", true, &Commands::del_nis},
       {"peer show", false, &Commands::show_peers},
       {"peer list", false, &Commands::list_peers},
       {"stats show", false, &Commands::show_statistics},
       {"stats reset", true, &Commands::reset_statistics},
       {"global show", false, &Commands::show_global},
+      {"set", true, &Commands::set_global},
+      {"net set", true, &Commands::set_nis},
+      {"peer set", true, &Commands::set_peers},
       {"version", false, &Commands::version},
       {"ping", false, nullptr},
-  }};
+      {"fault drop add", true, &Commands::fault<add_fault, kDrop>},
+      {"fault drop del", true, &Commands::fault<del_faults, kDrop>},
+      {"fault drop reset", true, &Commands::fault<reset_faults, kDrop>},
+      {"fault drop show", false, &Commands::fault<show_faults, kDrop>},
+      {"fault delay add", true, &Commands::fault<add_fault, kDelay>},
+      {"fault delay del", true, &Commands::fault<del_faults, kDelay>},
+      {"fault delay reset", true, &Commands::fault<reset_faults, kDelay>},
+      {"fault delay show", false, &Commands::fault<show_faults, kDelay>},
+  });
   const auto row =
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == command; });
   return row == kRows.end() ? nullptr : &*row;
@@ -181,6 +280,55 @@ Reply Commands::show_nets(const Json& json) {
       return fail(ESRCH, fmt::format("Network is down: no net {} on this node", net->to_string()));
   }
   return config::show_nets(nets, options);
+}
+
+Reply Commands::add_nis(const Json& json) {
+  Args args(json);
+  NamedNis named = named_nis(args);
+  NiSettings ni = ni_settings(args);
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (!named.nid && (!named.net || named.interfaces.empty()))
+    return fail(EINVAL, "interface / NID is missing");
+  if (named.nid && named.net && named.nid->net() != *named.net) {
+    return fail(EINVAL, fmt::format("NID {} is not on net {}", named.nid->to_string(),
+                                    named.net->to_string()));
+  }
+  ni.nid = named.nid;
+  ni.net = named.nid ? named.nid->net() : *named.net;
+  if (named.interfaces.empty()) named.interfaces.emplace_back();  // by its NID alone
+  std::vector<Nid> added;
+  for (const std::string& interface : named.interfaces) {
+    ni.interface = interface;
+    const Result<Nid> nid = node_.add_ni(ni);
+    if (nid) {
+      added.push_back(*nid);
+      continue;
+    }
+    for (const Nid& each : added) (void)node_.del_ni(each);
+    return Failure(nid.error());
+  }
+  Json nids = Json::array();
+  for (const Nid& nid : added) nids.push_back(nid.to_string());
+  return Json{{"nids", std::move(nids)}};
+}
+
+Reply Commands::del_nis(const Json& json) {
+  Args args(json);
+  NamedNis named = named_nis(args);
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (named.nid.has_value() == named.net.has_value())
+    return fail(EINVAL, "a net or a NID must be given");
+  if (named.interfaces.empty()) named.interfaces.emplace_back();  // the whole net
+  Status status;
+  if (named.nid) {
+    status = node_.del_ni(*named.nid);
+  } else {
+    for (const std::string& interface : named.interfaces) {
+      if (status = node_.del_net(*named.net, interface); !status.is_ok()) break;
+    }
+  }
+  if (!status.is_ok()) return Failure(status);
+  return Json::object();
 }
 
 Reply Commands::show_peers(const Json& json) {
@@ -219,7 +367,62 @@ Reply Commands::reset_statistics(const Json& json) {
 
 Reply Commands::show_global(const Json& json) {
   if (const Status status = Args(json).finish(); !status.is_ok()) return Failure(status);
-  return config::show_global(node_.settings().global);
+  return config::show_global(node_.global(), node_.nets());
+}
+
+Reply Commands::set_global(const Json& json) {
+  Args args(json);
+  const std::string name = args.text("name");
+  const Json* value = args.any("value");
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  const GlobalField* field = find_global_field(name);
+  if (field == nullptr) {
+    std::vector<std::string_view> known;
+    for (const GlobalField& each : kGlobalFields) known.push_back(each.name);
+    return fail(ENOENT, fmt::format("there is no setting '{}'{}; known are: {}", name,
+                                    config::suggestion(name, known), fmt::join(known, ", ")));
+  }
+  if (value == nullptr) return fail(EINVAL, fmt::format("no value for {} is given", name));
+  const Result<int64_t> number = Args::integer_of(*value, name, field->low, field->high);
+  if (!number) return Failure(number.error());
+  return done_or_fault(node_.set_global(name, *number));
+}
+
+Reply Commands::set_nis(const Json& json) {
+  Args args(json);
+  const std::optional<Nid> nid = args.nid("nid");
+  const std::string net_name = args.text("net");
+  const bool all = args.flag("all");
+  const NiChange change{
+      .health = args.setting("health", 0, kHealthMax),
+      .health_sensitivity = args.setting("health_sensitivity", 0, kHealthMax, true),
+      .lnd_timeout_s = args.setting("lnd_timeout", 0, kLndTimeoutMax)};
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if ((nid ? 1 : 0) + (net_name.empty() ? 0 : 1) + (all ? 1 : 0) != 1)
+    return fail(EINVAL, "exactly one of nid, net and all must be given");
+  if (!change.health && !change.health_sensitivity && !change.lnd_timeout_s)
+    return fail(EINVAL, "nothing to set: health, health_sensitivity or lnd_timeout must be given");
+  NiSelection which{.nid = nid, .net = std::nullopt};
+  if (!net_name.empty()) {
+    const Result<NetId> net = NetId::parse(net_name);
+    if (!net) return Failure(net.error());
+    which.net = *net;
+  }
+  return done_or_fault(node_.change_nis(which, change));
+}
+
+Reply Commands::set_peers(const Json& json) {
+  Args args(json);
+  const std::optional<Nid> nid = args.nid("nid");
+  const bool all = args.flag("all");
+  const PeerChange change{
+      .health = args.setting("health", 0, kHealthMax),
+      .health_sensitivity = args.setting("health_sensitivity", 0, kHealthMax, true)};
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (nid.has_value() == all) return fail(EINVAL, "exactly one of nid and all must be given");
+  if (!change.health && !change.health_sensitivity)
+    return fail(EINVAL, "nothing to set: health or health_sensitivity must be given");
+  return done_or_fault(node_.change_peers(nid, change));
 }
 
 Reply Commands::version(const Json& json) {

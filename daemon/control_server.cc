@@ -59,6 +59,15 @@ Status uv_status(int error, std::string_view what) {
   return Status(-error, fmt::format("control server: {}: {}", what, uv_strerror(error)));
 }
 
+// With the blank before it; nothing without arguments. A client may not fill the log.
+std::string arguments_for_log(const Json& args) {
+  constexpr size_t kBytesMax = 512;
+  if (args.empty()) return {};
+  std::string text = ' ' + args.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kBytesMax) text.replace(kBytesMax, std::string::npos, "...");
+  return text;
+}
+
 }  // namespace
 
 // Everything below runs on the loop's thread, but for start(), stop() and Mailbox::post().
@@ -231,8 +240,8 @@ class ControlServer::Impl::Client {
                                     "group ulnet may do that, not uid {}",
                                     request->command, identity_.uid))));
       }
-      server_.logger_.info("control: '{}' by uid {}, pid {}", request->command, identity_.uid,
-                           identity_.pid);
+      server_.logger_.info("control: '{}'{} by uid {}, pid {}", request->command,
+                           arguments_for_log(request->args), identity_.uid, identity_.pid);
     }
     server_.commands_.execute(
         *request, [mailbox = server_.mailbox_, client = id_, id = request->id](const Reply& reply) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string_view>
+#include <string>
 #include <vector>
 
 #include "ulnet/endpoint.h"
@@ -17,7 +20,19 @@ class NodeView {
   virtual std::vector<PeerInfo> peers() const = 0;
   virtual Statistics statistics() const = 0;
   virtual void reset_statistics() = 0;
-  virtual const Settings& settings() const = 0;
+  virtual GlobalSettings global() const = 0;
+  virtual Status set_global(std::string_view name, int64_t value) = 0;
+  virtual Status change_nis(const NiSelection& which, const NiChange& change) = 0;
+  virtual Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) = 0;
+  // See Endpoint.
+  virtual Status add_fault(const FaultRule& rule) = 0;
+  virtual size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) = 0;
+  virtual void reset_faults(FaultKind kind) = 0;
+  virtual std::vector<FaultInfo> faults(FaultKind kind) const = 0;
+  // See Endpoint.
+  virtual Result<Nid> add_ni(const NiSettings& ni) = 0;
+  virtual Status del_ni(const Nid& nid) = 0;
+  virtual Status del_net(NetId net, const std::string& interface) = 0;
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
 };

@@ -16,6 +16,7 @@
 #include "daemon/commands.h"
 #include "daemon/control_client.h"
 #include "daemon/ping_targets.h"
+#include "ulnet/global_fields.h"
 
 namespace ulnet::daemon {
 namespace {
@@ -43,14 +44,22 @@ struct Manner {
 };
 
 Manner manner_of(const std::string& command) {
+  if (command == "set") return {"add", true};
   const bool style_b = command.starts_with("stats") || command.starts_with("global");
+  for (const std::string_view action : {"add", "del"}) {
+    if (command.ends_with(action)) return {action, style_b};
+  }
   const bool shows = command.ends_with("show") || command.ends_with("list");
+  if (command.ends_with(" set")) return {"set", style_b};
   return {shows ? "show" : "manage", style_b};
 }
 
-// "net" of "net show"; lnetctl calls the object of `stats` by the key of its output.
-std::string entity_of(const std::string& command) {
-  const std::string first = command.substr(0, command.find(' '));
+// "net" of "net show"; lnetctl calls the object of `stats` by the key of its output, and that of
+// `set` by the setting, if there is such a one.
+std::string entity_of(const CliCommand& command) {
+  if (command.name == "set" && find_global_field(command.setting) != nullptr)
+    return command.setting;
+  const std::string first = command.name.substr(0, command.name.find(' '));
   return first == "stats" ? "statistics" : first;
 }
 
@@ -62,13 +71,27 @@ int errno_of(const Status& status) {
 
 int report(const CliCommand& command, int code, const std::string& text) {
   const Manner manner = manner_of(command.name);
-  const ErrorBlock block{std::string(manner.action), entity_of(command.name), code, text};
+  const ErrorBlock block{std::string(manner.action), entity_of(command), code, text};
   if (command.json) {
     print_error(as_json(config::error_tree({block})));
   } else {
     print_error(manner.style_b ? config::error_style_b(block) : config::error_style_a(block));
   }
   return manner.style_b ? code & 0xFF : kExitFailed;
+}
+
+// A change of local NIs that the daemon has refused: with lnetctl's errno and words, then ours.
+int report_refusal(const CliCommand& command, const Status& status) {
+  const int code = status.code();
+  if (command.name == "net add") {
+    const bool absent = code == ENODEV || code == EADDRNOTAVAIL;
+    return report(command, absent ? -ENETDOWN : -code, "cannot add LNet NI: " + status.text());
+  }
+  if (command.name == "net del") {
+    return report(command, code == ENOENT ? -EINVAL : -code,
+                  "cannot del network: " + status.text());
+  }
+  return report(command, -code, status.text());
 }
 
 void print_tree(const CliCommand& command, const Json& tree, int indent) {
@@ -85,6 +108,27 @@ Json arguments_of(const CliCommand& command) {
   if (command.level > 0) args["level"] = command.level;
   if (!command.net.empty()) args["net"] = command.net;
   if (!command.nid.empty()) args["nid"] = command.nid;
+  if (command.all) args["all"] = true;
+  const std::pair<const char*, const std::string&> texts[] = {
+      {"name", command.setting},
+      {"value", command.value},
+      {"health", command.health},
+      {"health_sensitivity", command.health_sensitivity},
+      {"lnd_timeout", command.lnd_timeout}};
+  for (const auto& [key, text] : texts) {
+    if (!text.empty()) args[key] = text;
+  }
+  for (const auto& [field, words] : command.fault) {
+    if (words.empty()) continue;
+    if (field == "all") {
+      args[field] = true;
+    } else {
+      args[field] = words.size() == 1 ? Json(words.front()) : Json(words);
+    }
+  }
+  if (!command.interfaces.empty()) args["interfaces"] = command.interfaces;
+  if (!command.cpt.empty()) args["cpt"] = command.cpt;
+  for (const auto& [name, number] : command.numbers) args[name] = number;
   return args;
 }
 
@@ -187,8 +231,9 @@ int run(const CliCommand& command) {
   Result<ControlClient> client = ControlClient::connect(command.socket);
   if (!client) return report(command, errno_of(client.error()), client.error().text());
   const Reply reply = client->call(command.name, arguments_of(command), kDaemonPatience);
-  if (!reply) return report(command, -reply.error().code(), reply.error().text());
-  if (reply->empty() && !command.json) return kExitOk;
+  if (!reply) return report_refusal(command, reply.error());
+  // Changes that have worked are told to programs only.
+  if ((reply->empty() || command.name == "net add") && !command.json) return kExitOk;
   print_tree(command, *reply, config::kIndentShow);
   return kExitOk;
 }

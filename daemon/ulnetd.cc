@@ -49,7 +49,27 @@ class EndpointView final : public NodeView {
   std::vector<PeerInfo> peers() const override { return endpoint_.peers(); }
   Statistics statistics() const override { return endpoint_.statistics(); }
   void reset_statistics() override { endpoint_.reset_statistics(); }
-  const Settings& settings() const override { return endpoint_.settings(); }
+  GlobalSettings global() const override { return endpoint_.global(); }
+  Status set_global(std::string_view name, int64_t value) override {
+    return endpoint_.set_global(name, value);
+  }
+  Status change_nis(const NiSelection& which, const NiChange& change) override {
+    return endpoint_.change_nis(which, change);
+  }
+  Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) override {
+    return endpoint_.change_peers(nid, change);
+  }
+  Status add_fault(const FaultRule& rule) override { return endpoint_.add_fault(rule); }
+  size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) override {
+    return endpoint_.del_faults(kind, source, dest);
+  }
+  void reset_faults(FaultKind kind) override { endpoint_.reset_faults(kind); }
+  std::vector<FaultInfo> faults(FaultKind kind) const override { return endpoint_.faults(kind); }
+  Result<Nid> add_ni(const NiSettings& ni) override { return endpoint_.add_ni(ni); }
+  Status del_ni(const Nid& nid) override { return endpoint_.del_ni(nid); }
+  Status del_net(NetId net, const std::string& interface) override {
+    return endpoint_.del_net(net, interface);
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     endpoint_.ping(args, std::move(done));
   }
@@ -175,7 +195,11 @@ std::optional<Settings> load(const std::string& path, std::vector<std::string>* 
                     "needs at least 1",
                     path));
   }
-  if (settings) return *std::move(settings);
+  if (settings) {
+    // A daemon starts with the host, whose devices may come later than it.
+    settings->node.wait_for_interfaces = settings->node.wait_for_interfaces.value_or(true);
+    return *std::move(settings);
+  }
   for (const std::string& warning : *warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print(stderr, "{}\n", settings.error().text());
   return std::nullopt;

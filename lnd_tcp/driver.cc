@@ -45,15 +45,14 @@ void Driver::add_ni(std::unique_ptr<Ni> ni) {
   const std::lock_guard lock(directory_mutex_);
   if (ni->identity().id < kFastNis) fast_nis_[ni->identity().id] = ni.get();
   running_.push_back(ni.get());
-  nis_.push_back(std::move(ni));
+  nis_.emplace(ni->identity().id, std::move(ni));
 }
 
 Ni* Driver::find_ni(NiId id) const {
   if (id < kFastNis) return fast_nis_[id].load(std::memory_order_acquire);
   const std::lock_guard lock(directory_mutex_);
-  const auto it = std::find_if(nis_.begin(), nis_.end(),
-                               [id](const auto& ni) { return ni->identity().id == id; });
-  return it == nis_.end() ? nullptr : it->get();
+  const auto it = nis_.find(id);
+  return it == nis_.end() ? nullptr : it->second.get();
 }
 
 Ni* Driver::find_running_ni(const Nid& nid) const {

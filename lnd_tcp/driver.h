@@ -65,7 +65,8 @@ class Driver {
 
  private:
   mutable std::mutex directory_mutex_;
-  std::vector<std::unique_ptr<Ni>> nis_;  // running and retired
+  std::unordered_map<NiId, std::unique_ptr<Ni>>
+      nis_;  // running and retired; looked up, never walked
   std::vector<Ni*> running_;
   std::unordered_map<ConnectionId, std::weak_ptr<IoConnection>> connections_;
   ConnectionId last_id_ = 0;

@@ -434,7 +434,7 @@ bool IoConnection::has_writer() {
 
 void IoConnection::scan(Time now) {
   if (phase_ != Phase::kEstablished) return;
-  const Duration limit = ni_->identity().lnd_timeout;
+  const Duration limit = ni_->lnd_timeout();
 
   const uint64_t received = received_bytes_.load(std::memory_order_relaxed);
   const bool mid_frame = rx_.mid_frame();

@@ -41,7 +41,7 @@ void IoConnection::dial(LoopContext& context, const std::shared_ptr<PeerLink>& p
   self->remote_ = SocketAddress(peer->nid(), driver.acceptor.port);
   self->setup_timer_ = std::make_unique<LoopTimer>(
       context.loop, [raw = self.get()] { raw->handle_setup_deadline(); });
-  self->setup_timer_->set(clock_now() + ni.identity().lnd_timeout);
+  self->setup_timer_->set(clock_now() + ni.lnd_timeout());
   self->watch();
 }
 

@@ -7,7 +7,9 @@
 
 #include <uv.h>
 
+#include <functional>
 #include <map>
+#include <string>
 
 #include "lnd_tcp/driver.h"
 #include "lnet/base/unique_fd.h"
@@ -17,22 +19,31 @@ namespace ulnet::tcp {
 class LinkWatch {
  public:
   // Without a netlink socket (a sandbox, for instance) nothing is noticed, and the log says so.
-  explicit LinkWatch(Driver& driver);
+  // `changed` is called after each look that events have caused.
+  LinkWatch(Driver& driver, std::function<void()> changed);
   ~LinkWatch();
   LinkWatch(const LinkWatch&) = delete;
   LinkWatch& operator=(const LinkWatch&) = delete;
 
+  // Looks at every NI now, without waiting for an event.
+  void look();
+
  private:
   enum class State : uint8_t { kUp, kLinkDown, kAddressGone };
+  struct Known {
+    State state = State::kUp;
+    unsigned device_index = 0;  // 0: not looked at yet
+  };
 
   void handle_events();
-  void look();
   void change(Ni& ni, State state);
+  void close_connections(Ni& ni);
 
   Driver& driver_;
   UniqueFd fd_;
-  uv_poll_t* poll_ = nullptr;     // freed by its close callback
-  std::map<NiId, State> states_;  // those that are not up
+  uv_poll_t* poll_ = nullptr;  // freed by its close callback
+  std::function<void()> changed_;
+  std::map<NiId, Known> known_;
 };
 
 }  // namespace ulnet::tcp

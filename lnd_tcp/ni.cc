@@ -144,7 +144,7 @@ void Ni::send_without_connection(const SendAction& send, Time now, Effects* effe
   waiting.action = send;
   waiting.fragments.assign(send.payload.fragments.begin(), send.payload.fragments.end());
   waiting.action.payload.fragments = waiting.fragments;
-  waiting.give_up = std::min(send.deadline, now + identity_.lnd_timeout);
+  waiting.give_up = std::min(send.deadline, now + lnd_timeout());
 }
 
 void Ni::continue_job(const Nid& nid, Time now, Effects* effects) {

@@ -83,18 +83,24 @@ struct NiIdentity {
   std::string interface;
   std::string device;
   int32_t conns_per_peer = 1;
-  Duration lnd_timeout{};
+  Duration lnd_timeout{};  // at the start
   uint64_t incarnation = 0;
   bool privileged_ports = true;
 };
 
 class Ni {
  public:
-  explicit Ni(NiIdentity identity) : identity_(std::move(identity)) {}
+  explicit Ni(NiIdentity identity)
+      : identity_(std::move(identity)), lnd_timeout_ns_(identity_.lnd_timeout.count()) {}
 
   const NiIdentity& identity() const { return identity_; }
   const Nid& nid() const { return identity_.nid; }
   const TcpTunables& tunables() const { return identity_.settings.tcp; }
+  // In force. Thread: any, both.
+  Duration lnd_timeout() const { return Duration(lnd_timeout_ns_.load(std::memory_order_relaxed)); }
+  void set_lnd_timeout(Duration timeout) {
+    lnd_timeout_ns_.store(timeout.count(), std::memory_order_relaxed);
+  }
   Counters& counters() { return counters_; }
   std::mutex& mutex() { return mutex_; }
 
@@ -176,6 +182,7 @@ class Ni {
   void keep_alive(PeerLink& peer, Time now, Effects* effects);
 
   const NiIdentity identity_;
+  std::atomic<int64_t> lnd_timeout_ns_;
   Counters counters_;
 
   mutable std::mutex mutex_;

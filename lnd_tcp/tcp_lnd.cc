@@ -64,12 +64,14 @@ struct TcpLnd::Impl {
 // ---------------------------------------------------------------- life
 
 TcpLnd::TcpLnd(LndHost& host, std::vector<Loop*> loops, const AcceptorSettings& acceptor,
-               const GlobalSettings& global, Logger& logger)
+               const GlobalSettings& global, Logger& logger,
+               std::function<void()> interfaces_changed)
     : impl_(std::make_unique<Impl>(host, loops, acceptor, global, logger)) {
   ULNET_ASSERT(!loops.empty(), "the driver needs a loop");
   impl_->start_scans();
-  impl_->first().loop.run_sync(
-      [this] { impl_->link_watch = std::make_unique<LinkWatch>(impl_->driver); });
+  impl_->first().loop.run_sync([this, changed = std::move(interfaces_changed)] {
+    impl_->link_watch = std::make_unique<LinkWatch>(impl_->driver, changed);
+  });
 }
 
 TcpLnd::~TcpLnd() {
@@ -92,8 +94,7 @@ void TcpLnd::Impl::settle_loop(LoopContext& context) {
 
 Duration TcpLnd::Impl::scan_interval() const {
   Duration interval = kScanMax;
-  for (const Ni* ni : driver.running_nis())
-    interval = std::min(interval, ni->identity().lnd_timeout / 4);
+  for (const Ni* ni : driver.running_nis()) interval = std::min(interval, ni->lnd_timeout() / 4);
   return std::max<Duration>(interval, std::chrono::milliseconds(10));
 }
 
@@ -126,6 +127,14 @@ void TcpLnd::Impl::scan(LoopContext& context) {
 
 // ---------------------------------------------------------------- NIs
 
+Result<Nid> TcpLnd::find_nid(const NiSettings& settings) {
+  const auto addresses = list_addresses();
+  if (!addresses) return Failure(addresses.error());
+  const auto chosen = choose_interface(*addresses, settings);
+  if (!chosen) return Failure(chosen.error());
+  return chosen->nid;
+}
+
 Result<NiIdentity> TcpLnd::Impl::identify(NiId id, const NiSettings& settings) {
   auto addresses = list_addresses();
   if (!addresses) return tl::unexpected(addresses.error());
@@ -144,8 +153,7 @@ Result<NiIdentity> TcpLnd::Impl::identify(NiId id, const NiSettings& settings) {
   identity.conns_per_peer = settings.tcp.conns_per_peer > 0
                                 ? settings.tcp.conns_per_peer
                                 : conns_per_peer_for_speed(link_speed_megabit(chosen->device));
-  identity.lnd_timeout = std::chrono::seconds(
-      settings.tcp.timeout_s > 0 ? settings.tcp.timeout_s : driver.global.lnd_timeout_s());
+  identity.lnd_timeout = std::chrono::seconds(driver.global.lnd_timeout_s(settings.tcp.timeout_s));
   // Another life must have another number, also when the wall clock was set back meanwhile.
   last_incarnation = std::max(last_incarnation + 1, wall_clock_ns());
   identity.incarnation = last_incarnation;
@@ -200,6 +208,8 @@ Result<NiStarted> TcpLnd::start_ni(NiId id, const NiSettings& settings) {
   const Status listening = impl_->listen(ni);
   if (!listening.is_ok()) return Failure(listening);
   impl_->driver.add_ni(std::move(owned));
+  // Its link may be down already.
+  impl_->first().loop.run_sync([this] { impl_->link_watch->look(); });
   // Known before the first connect request can name it.
   if (impl_->opened) impl_->open_acceptors();
   const NiIdentity& what = ni.identity();
@@ -223,6 +233,11 @@ void TcpLnd::stop_ni(NiId id) {
   Ni* const ni = impl_->driver.find_ni(id);
   if (ni == nullptr || !ni->running()) return;
   impl_->stop_nis({ni}, Duration{});
+}
+
+void TcpLnd::set_lnd_timeout(NiId id, Duration timeout) {
+  Ni* const ni = impl_->driver.find_ni(id);
+  if (ni != nullptr) ni->set_lnd_timeout(timeout);
 }
 
 void TcpLnd::stop(Duration grace) {

@@ -8,6 +8,7 @@
 // Source: spec tcp-lnd; decisions D1, D6, D7, D8.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,16 +23,23 @@ class TcpLnd final : public Lnd {
   // Lifetime: host, loops and logger outlive this object. `loops`: at least one; all with a thread,
   // or one without whose run_once() the application calls. Loops keep running until the destructor
   // has returned.
+  // `interfaces_changed` is called on the first loop when links or addresses of this host have
+  // changed, and the NIs concerned have been told.
   TcpLnd(LndHost& host, std::vector<Loop*> loops, const AcceptorSettings& acceptor,
-         const GlobalSettings& global, Logger& logger);
+         const GlobalSettings& global, Logger& logger,
+         std::function<void()> interfaces_changed = {});
   // Stops without grace, if stop() has not been called. Thread: not a loop's.
   ~TcpLnd() override;
 
   NetType type() const override { return NetType::kTcp; }
   Result<NiStarted> start_ni(NiId ni, const NiSettings& settings) override;
+  // The NID that a NI with these settings has now. Errors: those of start_ni() that tell of the
+  // address.
+  static Result<Nid> find_nid(const NiSettings& settings);
   // NIs that are started later accept at once.
   void open() override;
   void stop_ni(NiId ni) override;
+  void set_lnd_timeout(NiId ni, Duration timeout) override;
   void send(const SendAction& send) override;
   void flush() override;
   void receive(const ReceiveAction& receive) override;

@@ -2,8 +2,8 @@
 //
 // One LND instance serves all NIs of its type on one node. The host is the engine (real node) or
 // the simulator. Who calls what:
-//   host -> Lnd:      start_ni, stop_ni, send, flush, receive, stop.    Never with the host's lock
-//   held. Lnd  -> LndHost:  handle_message, handle_receive_done, handle_send_done,
+//   host -> Lnd:      start_ni, stop_ni, set_lnd_timeout, send, flush, receive, stop.    Never with
+//   the host's lock held. Lnd  -> LndHost:  handle_message, handle_receive_done, handle_send_done,
 //   handle_peer_down, handle_ni_fatal, then
 //                     drain_actions.                                     Never with a lock of the
 //                     Lnd's held.
@@ -118,6 +118,12 @@ struct ReceiveAction {
   PayloadView into;
 };
 
+// The LND timeout of an NI has changed.
+struct LndTimeoutAction {
+  NiId ni = 0;
+  Duration timeout{};
+};
+
 // A header that came in.
 struct IncomingMessage {
   NiId ni = 0;  // NI it arrived on
@@ -175,7 +181,7 @@ struct NiStarted {
   Nid nid;
   std::string interface;       // device or alias that carries the address
   int32_t conns_per_peer = 1;  // in force
-  Duration lnd_timeout{};      // in force
+  Duration lnd_timeout{};      // in force until set_lnd_timeout(); zero: the driver has none
 };
 
 // A driver.
@@ -195,6 +201,10 @@ class Lnd {
   // Ends one NI: completes its sends with ESHUTDOWN and closes its connections. Waits until that is
   // done.
   virtual void stop_ni(NiId ni) = 0;
+
+  // From now on connects, and transfers without progress, are given up after `timeout` on this NI;
+  // what waits already may keep its old limit. Ignored for an NI that is gone. Thread: as send().
+  virtual void set_lnd_timeout(NiId ni, Duration timeout) = 0;
 
   // Starts sending one message and returns without waiting. May only queue: flush() makes it move.
   // Order:  messages for one (ni, next_hop) are queued in call order; the wire keeps order within

@@ -16,8 +16,8 @@ inline Duration backoff_interval(Rng& rng, uint32_t failures, int32_t cap_s) {
   const auto cap = static_cast<uint64_t>(std::max(1, cap_s));
   const uint64_t plain = failures < 32 ? std::min(uint64_t{1} << failures, cap) : cap;
   const Duration base = std::chrono::seconds(plain);
-  return base + Duration(static_cast<int64_t>(
-                    rng.below(static_cast<uint64_t>(base.count()) / 4 + 1)));
+  return base +
+         Duration(static_cast<int64_t>(rng.below(static_cast<uint64_t>(base.count()) / 4 + 1)));
 }
 
 }  // namespace ulnet::core

@@ -18,7 +18,8 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
       recovery_(state_, memory_, requests_, health_),
       ping_(state_, memory_),
       membership_(state_, sender_, health_),
-      discovery_(state_, memory_, requests_, sender_, membership_, ping_) {
+      discovery_(state_, memory_, requests_, sender_, membership_, ping_),
+      ni_life_(state_, sender_, membership_) {
   memory_.set_internal_events(
       [this](const Md& md, const Event& event) { handle_event(md, event); });
   receiver_.set_push_taken([this] { ping_.post_push_target(); });
@@ -33,10 +34,15 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
 }
 
 void Core::settle() {
-  while (discovery_.has_work() || sender_.has_rerouted()) {
-    discovery_.run();
-    sender_.run_rerouted();
-  }
+  // Only here, where nothing is half done: putting up a new ping info unlinks the old one.
+  if (state_.ping_info_stale && !state_.shutting_down) ping_.refresh();
+  do {
+    while (discovery_.has_work() || sender_.has_rerouted()) {
+      discovery_.run();
+      sender_.run_rerouted();
+    }
+    ni_life_.forget_unreachable_peers();
+  } while (discovery_.has_work() || sender_.has_rerouted());
 }
 
 // Events of MDs that the core itself owns.
@@ -58,19 +64,32 @@ void Core::handle_event(const Md& md, const Event& event) {
 
 // ---------------------------------------------------------------- local side
 
-Result<NiId> Core::add_ni(Time now, const NiSettings& settings, const NiStarted& started) {
+Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started) {
   state_.now = now;
-  const Result<NiId> ni = state_.nets.add_ni(settings, started);
-  if (ni) own_info_changed();
+  Status status = ni_life_.add_ni(id, settings, started);
+  if (status.is_ok()) {
+    update_lnd_timeout(state_.nets.ni(id));
+    own_info_changed();
+  }
   settle();
-  return ni;
+  return status;
 }
 
-void Core::handle_ni_fatal(Time now, NiId id, bool fatal) {
+Status Core::remove_ni(Time now, NiId id) {
+  state_.now = now;
+  Status status = ni_life_.remove_ni(id);
+  if (status.is_ok()) own_info_changed();
+  settle();
+  return status;
+}
+
+void Core::handle_ni_fatal(Time now, NiId id, bool fatal, std::string_view reason) {
   Ni& ni = state_.nets.ni(id);
+  ni.down_reason = fatal ? reason : std::string_view();
   if (ni.fatal == fatal) return;
   state_.now = now;
   ni.fatal = fatal;
+  if (!ni.is_active()) return;
   ++ni.failure_kinds[static_cast<size_t>(fatal ? FailureKind::kLocalNiDown
                                                : FailureKind::kLocalNiUp)];
   own_info_changed();
@@ -126,12 +145,7 @@ Status Core::discover(Time now, const Nid& nid, bool force, EventHandler& handle
 }
 
 void Core::set_discovery(Time now, bool on) {
-  if (state_.global.discovery == on) return;
-  state_.now = now;
-  state_.global.discovery = on;
-  ping_.refresh();
-  discovery_.switched();
-  settle();
+  (void)set_global(now, "discovery", on ? 1 : 0);
 }
 
 Nid Core::primary_nid(const Nid& nid) const {
@@ -178,6 +192,32 @@ Status Core::get(Time now, const GetArgs& args) {
   return status;
 }
 
+// ---------------------------------------------------------------- faults
+
+Status Core::add_fault(Time now, const FaultRule& rule) {
+  if (state_.shutting_down) return {ESHUTDOWN, "the node is stopping"};
+  return state_.faults.add(rule, now);
+}
+
+size_t Core::del_faults(Time now, FaultKind kind, const Nid& source, const Nid& dest) {
+  state_.now = now;
+  const size_t removed = state_.faults.remove(kind, source, dest);
+  run_released();
+  settle();
+  return removed;
+}
+
+// What delay rules have let go of goes on, in their order.
+void Core::run_released() {
+  while (const std::optional<Delayed> message = state_.faults.pop_released()) {
+    if (message->is_send) {
+      sender_.delay_over(message->id);
+    } else {
+      receiver_.delay_over(message->id);
+    }
+  }
+}
+
 // ---------------------------------------------------------------- drivers
 
 MessageVerdict Core::handle_message(Time now, const IncomingMessage& message) {
@@ -219,8 +259,12 @@ void Core::handle_timeout(Time now) {
         if (const PeerNiId next_hop = memory_.response_expired(timer->id))
           if (PeerNi* peer_ni = state_.peers.find_ni(next_hop)) health_.response_lost(*peer_ni);
         break;
-      case TimerKind::kParked:
-        receiver_.parked_expired(timer->id);
+      case TimerKind::kHeld:
+        receiver_.held_expired(timer->id);
+        break;
+      case TimerKind::kDelayRule:
+        state_.faults.rule_due(timer->id, now);
+        run_released();
         break;
       case TimerKind::kRecoverNi:
         recovery_.ni_due(static_cast<NiId>(timer->id));

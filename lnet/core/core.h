@@ -12,12 +12,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lnet/core/discovery.h"
 #include "lnet/core/health.h"
 #include "lnet/core/membership.h"
 #include "lnet/core/memory.h"
+#include "lnet/core/ni_life.h"
 #include "lnet/core/ping_service.h"
 #include "lnet/core/receiver.h"
 #include "lnet/core/recovery.h"
@@ -37,18 +39,29 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // ---- local side
-  // A NI that its driver has started. Errors: EEXIST.
-  Result<NiId> add_ni(Time now, const NiSettings& settings, const NiStarted& started);
-  // The id the next add_ni() will give.
-  NiId next_ni_id() const { return static_cast<NiId>(state_.nets.ni_count()); }
-  void handle_ni_fatal(Time now, NiId ni, bool fatal);
+  // An id for a NI that its driver is about to start; good for any number of tries.
+  NiId reserve_ni() { return state_.nets.reserve_ni(); }
+  // A NI that its driver has started. REQUIRES: `id` is reserved. Errors: EEXIST.
+  Status add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started);
+  // Takes a NI away: nothing is sent by it from now on, and what waits to be goes another way or
+  // ends. Its driver is to be stopped next; what it completes with ESHUTDOWN is sent again by
+  // another NI where it may be. Errors: ENOENT; EINVAL 0@lo.
+  Status remove_ni(Time now, NiId id);
+  // Also of a NI that is only reserved.
+  void handle_ni_fatal(Time now, NiId ni, bool fatal, std::string_view reason = {});
+
+  // ---- settings while the node runs; see Endpoint. On failure nothing is changed.
+  Status set_global(Time now, std::string_view name, int64_t value);
+  Status change_nis(Time now, const NiSelection& which, const NiChange& change);
+  Status change_peers(Time now, const std::optional<Nid>& nid, const PeerChange& change);
 
   // ---- peers
   // See Endpoint for all of these.
   Status configure_peer(Time now, const PeerSettings& peer);
   Status delete_peer(Time now, const Nid& primary, std::span<const Nid> nids, bool force);
   Status add_peer(Time now, std::span<const Nid> nids);
-  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a wildcard.
+  // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a
+  // wildcard.
   Status discover(Time now, const Nid& nid, bool force, EventHandler& handler, void* user_data);
   // Takes part in discovery from now on, or no more; peers are told.
   void set_discovery(Time now, bool on);
@@ -66,6 +79,12 @@ class Core {
   // ---- operations; see Endpoint
   Status put(Time now, const PutArgs& args);
   Status get(Time now, const GetArgs& args);
+
+  // ---- faults; see Endpoint
+  Status add_fault(Time now, const FaultRule& rule);
+  size_t del_faults(Time now, FaultKind kind, const Nid& source, const Nid& dest);
+  void reset_faults(Time now, FaultKind kind) { state_.faults.reset(kind, now); }
+  std::vector<FaultInfo> faults(FaultKind kind) const { return state_.faults.list(kind); }
 
   // ---- what drivers report; see LndHost
   MessageVerdict handle_message(Time now, const IncomingMessage& message);
@@ -94,7 +113,7 @@ class Core {
   void shut_down(Time now);
 
   // ---- looking
-  std::vector<Nid> nids() const;
+  std::vector<Nid> nids() const;  // net by net, the primary first, without 0@lo
   std::vector<NetInfo> nets() const;
   std::vector<PeerInfo> peers() const;
   // The peer that has this NID.
@@ -109,6 +128,13 @@ class Core {
   void own_info_changed();
   // Does what the call in progress has left to do. The last thing each call does.
   void settle();
+  // What follows from a change of the global settings.
+  void handle_global_changed(const GlobalSettings& before);
+  // Derives the NI's LND timeout anew, and tells its driver if it is another.
+  void update_lnd_timeout(Ni& ni);
+  // Errors: ENOENT nothing of that name; EINVAL 0@lo.
+  Result<std::vector<NiId>> select_nis(const NiSelection& which) const;
+  void run_released();
 
   State state_;
   Memory memory_;
@@ -120,6 +146,7 @@ class Core {
   PingService ping_;
   Membership membership_;
   Discovery discovery_;
+  NiLife ni_life_;
 };
 
 }  // namespace ulnet::core

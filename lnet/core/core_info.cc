@@ -14,11 +14,12 @@ int64_t next_ping_s(const Timer& recovery) {
   return std::chrono::ceil<std::chrono::seconds>(recovery.when.time_since_epoch()).count();
 }
 
-NiInfo describe(const Ni& ni) {
+NiInfo describe(const Ni& ni, const GlobalSettings& global) {
   NiInfo info;
   info.nid = ni.nid;
   info.interface = ni.interface;
-  info.up = !ni.fatal;
+  info.up = ni.published_up && !ni.fatal;
+  info.down_reason = ni.down_reason;
   info.stats = ni.stats;
   info.health = ni.is_loopback() ? 0 : ni.health;
   info.ping_count = ni.recovery_pings;
@@ -31,7 +32,16 @@ NiInfo describe(const Ni& ni) {
   info.timeouts = failures_of(ni.failures, HealthStatus::kLocalTimeout);
   info.errors = failures_of(ni.failures, HealthStatus::kLocalError);
   info.tunables = ni.tunables;
-  if (ni.nid.net().type == NetType::kTcp) info.tcp = ni.tcp;
+  info.own_health_sensitivity = ni.health_sensitivity;
+  info.lnd_timeout_asked_s = ni.tcp.timeout_s;
+  info.lnd_timeout_s = static_cast<int32_t>(ni.lnd_timeout / std::chrono::seconds(1));
+  info.attempt_bound_s = ni.lnd_timeout > Duration::zero()
+                             ? global.attempt_bound_s(info.lnd_timeout_s)
+                             : global.transaction_timeout_s;
+  if (ni.nid.net().type == NetType::kTcp) {
+    info.tcp = ni.tcp;
+    info.tcp->timeout_s = info.lnd_timeout_s;
+  }
   info.tx_credits = ni.tx_credits.available();
   info.tx_credits_min = ni.tx_credits.min();
   info.waiting = ni.tx_credits.waiting();
@@ -71,15 +81,28 @@ PeerInfo describe(const PeerTable& peers, const Peer& peer) {
 
 std::vector<Nid> Core::nids() const {
   std::vector<Nid> nids;
-  for (NiId id = 1; id < state_.nets.ni_count(); ++id) nids.push_back(state_.nets.ni(id).nid);
+  for (const NetId net : state_.nets.nets()) {
+    for (const NiId id : state_.nets.nis_of(net)) {
+      if (id != kLoopbackNi) nids.push_back(state_.nets.ni(id).nid);
+    }
+  }
   return nids;
 }
 
 std::vector<NetInfo> Core::nets() const {
+  std::vector<uint32_t> delayed(state_.nets.ni_count());
+  state_.sends.for_each([&delayed](SendId, const SendMessage& message) {
+    delayed[message.ni] += message.state == SendMessage::State::kDelayed ? 1 : 0;
+  });
   std::vector<NetInfo> nets;
   for (const NetId net : state_.nets.nets()) {
     NetInfo info{net, {}};
-    for (const NiId id : state_.nets.nis_of(net)) info.nis.push_back(describe(state_.nets.ni(id)));
+    for (const NiId id : state_.nets.nis_of(net)) {
+      const Ni& ni = state_.nets.ni(id);
+      info.nis.push_back(describe(ni, state_.global));
+      info.nis.back().health_sensitivity = health_.sensitivity(ni);
+      info.nis.back().delayed = delayed[id];
+    }
     nets.push_back(std::move(info));
   }
   return nets;
@@ -87,8 +110,14 @@ std::vector<NetInfo> Core::nets() const {
 
 std::vector<PeerInfo> Core::peers() const {
   std::vector<PeerInfo> peers;
-  for (const PeerId id : state_.peers.order())
-    peers.push_back(describe(state_.peers, state_.peers.peer(id)));
+  for (const PeerId id : state_.peers.order()) {
+    const Peer& peer = state_.peers.peer(id);
+    PeerInfo info = describe(state_.peers, peer);
+    info.own_health_sensitivity = peer.health_sensitivity;
+    for (PeerNiInfo& ni : info.nis)
+      ni.health_sensitivity = health_.sensitivity(*state_.peers.find(ni.nid));
+    peers.push_back(std::move(info));
+  }
   return peers;
 }
 

@@ -57,6 +57,13 @@ class Credits {
     ++available_;
   }
 
+  // Those that are taken stay taken, also when that leaves fewer than none. REQUIRES: nobody waits.
+  void set_limit(int32_t limit) {
+    available_ += limit - limit_;
+    limit_ = limit;
+    min_ = available_;
+  }
+
   int32_t limit() const { return limit_; }
   int32_t available() const { return available_; }
   int32_t min() const { return min_; }

@@ -267,8 +267,7 @@ void Discovery::withdraw_ping(Peer& peer) {
 
 void Discovery::take_answer(Peer& peer, const Event& event, std::span<const uint8_t> bytes) {
   PeerDiscovery& known = peer.discovery;
-  const auto info =
-      decode_ping_info(bytes, static_cast<uint32_t>(state_.global.max_interfaces));
+  const auto info = decode_ping_info(bytes, static_cast<uint32_t>(state_.global.max_interfaces));
   if (info) {
     known.bad_answers = 0;
     known.info = *info;
@@ -280,8 +279,8 @@ void Discovery::take_answer(Peer& peer, const Event& event, std::span<const uint
     return;
   }
   const uint32_t needed = info.error().needed_bytes;
-  const bool grows = info.error().error == PingInfoError::kTruncated &&
-                     needed > known.sink_bytes && needed <= kInfoBytesMax;
+  const bool grows = info.error().error == PingInfoError::kTruncated && needed > known.sink_bytes &&
+                     needed <= kInfoBytesMax;
   if (grows) {
     known.sink_bytes = needed;
     ping_service_.grow_push_target(needed);
@@ -361,8 +360,7 @@ void Discovery::handle_push(const Event& event, std::span<const uint8_t> bytes) 
   PeerNi* peer_ni = state_.peers.find(event.source.nid);
   if (peer_ni == nullptr) return;  // came through a router from somebody unknown
   Peer& peer = state_.peers.peer(peer_ni->peer);
-  const auto info =
-      decode_ping_info(bytes, static_cast<uint32_t>(state_.global.max_interfaces));
+  const auto info = decode_ping_info(bytes, static_cast<uint32_t>(state_.global.max_interfaces));
   if (event.status != 0 || !info) {
     const uint32_t needed = info ? 0 : info.error().needed_bytes;
     if (needed <= kInfoBytesMax) ping_service_.grow_push_target(needed);
@@ -421,8 +419,7 @@ void Discovery::leaves(Peer& peer, Peer* heir) {
   }
   PeerDiscovery& to = heir->discovery;
   to.sends.insert(to.sends.end(), sends.begin(), sends.end());
-  to.waiters.insert(to.waiters.end(), peer.discovery.waiters.begin(),
-                    peer.discovery.waiters.end());
+  to.waiters.insert(to.waiters.end(), peer.discovery.waiters.begin(), peer.discovery.waiters.end());
   peer.discovery.waiters.clear();
   begin(*heir);
 }

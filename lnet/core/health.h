@@ -1,7 +1,8 @@
 // Health of local NIs and peer NIs: who loses for a failed attempt, who gains by a success.
 //
 // A value runs from 0 to 1000; a failure takes what a success gives back, the sensitivity. It ranks
-// NIs in path selection and decides who is pinged for recovery; it never forbids anything.
+// NIs in path selection and decides who is pinged for recovery; it never forbids anything. A local
+// NI at 0 is published as DOWN, from then on until it is back at 1000.
 //
 // Source: spec lnet-core 7.1 to 7.5; decisions D1, D3.
 #pragma once
@@ -28,8 +29,9 @@ class Health {
     sick_peer_ = std::move(peer_ni);
   }
 
-  // An attempt to send, or a receive, ended with a failure. Counts it, too. `peer_ni`: nullptr when
-  // that is gone.
+  // An attempt to send, or a receive, ended with a failure. Counts it, too. A completion whose
+  // errno and status disagree is nobody's fault, nor is one of a NI that has been removed.
+  // `peer_ni`: nullptr when that is gone.
   void attempt_failed(Ni& ni, PeerNi* peer_ni, const Completion& completion);
   // A message left by `ni`.
   void sent(Ni& ni) { raise(ni); }
@@ -42,6 +44,15 @@ class Health {
 
   // A local NI's own recovery ping was sent, or answered.
   void raise(Ni& ni);
+
+  // By hand. REQUIRES: 0 <= health <= kHealthMax.
+  void set(Ni& ni, int32_t health);
+  void set(PeerNi& peer_ni, int32_t health);
+
+  // What a failure takes and a success gives: the NI's own, else its net's, else the global
+  // sensitivity; of a peer NI the peer's, else that of the local net it is on (decisions D3).
+  int32_t sensitivity(const Ni& ni) const;
+  int32_t sensitivity(const PeerNi& peer_ni) const;
 
  private:
   void lower(Ni& ni);

@@ -50,8 +50,8 @@ Status Membership::configure(const PeerSettings& settings) {
     const bool own = &owner == peer && owner.primary_nid == settings.primary_nid;
     if (!owner.is(kPeerConfigured)) continue;
     if (!own || settings.nids.empty()) {
-      return {EEXIST, fmt::format("{} belongs to peer {}", nid.to_string(),
-                                  owner.primary_nid.to_string())};
+      return {EEXIST,
+              fmt::format("{} belongs to peer {}", nid.to_string(), owner.primary_nid.to_string())};
     }
   }
   const bool known_before = peer != nullptr && peer->is(kPeerConfigured);
@@ -75,6 +75,7 @@ Status Membership::configure(const PeerSettings& settings) {
     peer->clear(kPeerMultiRail | kPeerDiscovered | kPeerNidsCurrent);
     peer->set(kPeerConfigured | (settings.multi_rail ? kPeerMultiRail : 0U));
   }
+  if (settings.health_sensitivity) peer->health_sensitivity = settings.health_sensitivity;
   for (const Nid& nid : nids) attach(*peer, nid);
   state_.peers.put_first(*peer, peer->primary_nid);
   return Status::ok();
@@ -88,8 +89,7 @@ Status Membership::remove(const Nid& primary, std::span<const Nid> nids, bool fo
   for (const Nid& nid : nids) {
     const PeerNi* named = state_.peers.find(nid);
     if (named == nullptr || named->peer != peer->id) {
-      return {ENOENT,
-              fmt::format("{} is no NID of peer {}", nid.to_string(), primary.to_string())};
+      return {ENOENT, fmt::format("{} is no NID of peer {}", nid.to_string(), primary.to_string())};
     }
   }
   const bool whole = nids.empty() || nids.size() == state_.peers.ni_count(peer->id);

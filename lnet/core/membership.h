@@ -20,8 +20,8 @@ namespace ulnet::core {
 
 class Membership {
  public:
-  // `ask`: wants a ping to exactly this NID of the peer. `leaves`: a peer is about to go; what waits
-  // for it goes to `heir` (nullptr: starts again).
+  // `ask`: wants a ping to exactly this NID of the peer. `leaves`: a peer is about to go; what
+  // waits for it goes to `heir` (nullptr: starts again).
   struct Hooks {
     std::function<void(Peer&, const Nid&)> ask;
     std::function<void(Peer&, Peer* heir)> leaves;
@@ -43,6 +43,9 @@ class Membership {
   // Errors: ENOENT no such peer, or a NID that is not its; EBUSY the primary NID, and others not
   // named.
   Status remove(const Nid& primary, std::span<const Nid> nids, bool force);
+
+  // Nothing of ours reaches it any more: forgets it.
+  void forget(Peer& peer) { erase(peer, nullptr); }
 
   // ---- the application's word
 

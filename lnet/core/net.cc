@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lnet/base/assert.h"
+
 namespace ulnet::core {
 
 NetTable::NetTable() {
@@ -12,16 +14,23 @@ NetTable::NetTable() {
   lo.net = NetId::lo();
   lo.tunables = NetTunables{0, 0, 0, 0};
   const NiStarted started{.nid = Nid::lo(), .interface = ""};
-  (void)add_ni(lo, started);
+  (void)add_ni(reserve_ni(), lo, started);
 }
 
-Result<NiId> NetTable::add_ni(const NiSettings& settings, const NiStarted& started) {
+NiId NetTable::reserve_ni() {
+  Ni& ni = nis_.emplace_back();
+  ni.id = static_cast<NiId>(nis_.size() - 1);
+  return ni.id;
+}
+
+Status NetTable::add_ni(NiId id, const NiSettings& settings, const NiStarted& started) {
+  Ni& ni = nis_[id];
+  ULNET_ASSERT(ni.state == NiState::kReserved, "a NI is added twice");
   if (is_local_nid(started.nid)) {
-    return fail(EEXIST, fmt::format("NI {} exists already", started.nid.to_string()));
+    return {EEXIST, fmt::format("NI {} exists already", started.nid.to_string())};
   }
   const NetId net = started.nid.net();
-  Ni ni;
-  ni.id = static_cast<NiId>(nis_.size());
+  ni.state = NiState::kActive;
   ni.nid = started.nid;
   ni.interface = started.interface;
   // All NIs of a net share the common tunables; the first one's win.
@@ -31,14 +40,26 @@ Result<NiId> NetTable::add_ni(const NiSettings& settings, const NiStarted& start
   ni.tcp = settings.tcp;
   ni.tcp.conns_per_peer = started.conns_per_peer;
   ni.lnd_timeout = started.lnd_timeout;
+  ni.health_sensitivity = settings.health_sensitivity;
   ni.tx_credits = Credits(ni.tunables.credits);
 
-  const NiId id = ni.id;
   if (siblings.empty()) nets_.push_back(net);
-  nis_.push_back(std::move(ni));
   by_net_[net].nis.push_back(id);
   by_nid_[started.nid] = id;
-  return id;
+  return Status::ok();
+}
+
+void NetTable::remove_ni(NiId id) {
+  Ni& ni = nis_[id];
+  ULNET_ASSERT(ni.is_active(), "a NI that is not there is removed");
+  ni.state = NiState::kRemoved;
+  by_nid_.erase(ni.nid);
+  const NetId net = ni.nid.net();
+  std::vector<NiId>& siblings = by_net_.at(net).nis;
+  std::erase(siblings, id);
+  if (!siblings.empty()) return;
+  by_net_.erase(net);
+  std::erase(nets_, net);
 }
 
 Ni* NetTable::find_ni(const Nid& nid) {

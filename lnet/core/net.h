@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,13 +18,20 @@ namespace ulnet::core {
 
 inline constexpr int32_t kHealthMax = 1000;
 
+// RESERVED ──add_ni──> ACTIVE ──remove_ni──> REMOVED
+// Its driver may know a NI a little earlier and a little longer than ACTIVE lasts, and so may call
+// with its id; the entry of a removed NI stays for that, and nothing chooses or shows it.
+enum class NiState : uint8_t { kReserved, kActive, kRemoved };
+
 struct Ni {
   NiId id = 0;
+  NiState state = NiState::kReserved;
   Nid nid;
   std::string interface;
   NetTunables tunables;
   TcpTunables tcp;
-  Duration lnd_timeout{};
+  Duration lnd_timeout{};                     // in force; zero: the driver has none
+  std::optional<int32_t> health_sensitivity;  // its own
   Credits tx_credits{0};
   uint64_t sequence = 0;  // of its last use, for round robin
   int32_t health = kHealthMax;
@@ -31,21 +39,27 @@ struct Ni {
   uint32_t recovery_pings = 0;    // since something came in by it
   bool recovery_pending = false;  // one is on its way
   bool fatal = false;             // link or address lost
+  bool published_up = true;       // by health (spec 4.5); a fatal NI is published as DOWN anyway
+  std::string down_reason;        // why it is fatal
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};
 
   bool is_loopback() const { return id == kLoopbackNi; }
+  bool is_active() const { return state == NiState::kActive; }
 };
 
-// Nets in configuration order, lo first. NIs are never removed while the node lives; so ids are
-// indices.
+// Nets in the order in which they came, lo first. Ids are indices: an entry stays when its NI goes.
 class NetTable {
  public:
   NetTable();
 
-  // Errors: EEXIST when the NID is already there.
-  Result<NiId> add_ni(const NiSettings& settings, const NiStarted& started);
+  // An entry for a NI that is about to be started.
+  NiId reserve_ni();
+  // Errors: EEXIST when the NID is already there. REQUIRES: `id` is reserved.
+  Status add_ni(NiId id, const NiSettings& settings, const NiStarted& started);
+  // REQUIRES: `id` is active.
+  void remove_ni(NiId id);
 
   Ni& ni(NiId id) { return nis_[id]; }
   const Ni& ni(NiId id) const { return nis_[id]; }

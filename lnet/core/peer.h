@@ -28,8 +28,8 @@ enum PeerState : uint32_t {
   kPeerDiscovered = 1U << 4,
   kPeerRediscover = 1U << 5,  // the last discovery failed, or is out of date
   kPeerDiscovering = 1U << 6,
-  kPeerDataPresent = 1U << 7,   // an info of its waits to be merged
-  kPeerNidsCurrent = 1U << 8,   // its NIDs are those of its last info
+  kPeerDataPresent = 1U << 7,  // an info of its waits to be merged
+  kPeerNidsCurrent = 1U << 8,  // its NIDs are those of its last info
   kPeerPingSent = 1U << 9,
   kPeerPushSent = 1U << 10,
   kPeerPingFailed = 1U << 11,
@@ -45,7 +45,7 @@ struct PeerNi {
   PeerId peer = 0;
   Nid nid;
   bool up = true;
-  bool heard = false;    // something was received from it
+  bool heard = false;     // something was received from it
   bool disowned = false;  // a locked primary NID that its node has no longer: a name, not a way
   Time last_heard = Time::min();
   Credits tx_credits{0};
@@ -96,13 +96,13 @@ struct PeerDiscovery {
   Nid answer_remote;
   Nid ask;  // the next ping goes to exactly this NID; wildcard: to the primary NID
   Time next_ask = Time::min();  // not before
-  uint32_t bad_answers = 0;  // in a row
-  int32_t error = 0;         // of the last ping or push, or of the last discovery
-  bool queued = false;       // for Discovery::run
-  Nid name;                  // the application says that the node is the one of this name
+  uint32_t bad_answers = 0;     // in a row
+  int32_t error = 0;            // of the last ping or push, or of the last discovery
+  bool queued = false;          // for Discovery::run
+  Nid name;                     // the application says that the node is the one of this name
   std::vector<PeerId> aliases;  // of a name: peers that the application says are the same node
-  Timer push_again;          // while a failed push waits
-  uint32_t pushes_failed = 0;  // in a row
+  Timer push_again;             // while a failed push waits
+  uint32_t pushes_failed = 0;   // in a row
 };
 
 struct Peer {
@@ -113,9 +113,10 @@ struct Peer {
 
   PeerId id = 0;
   Nid primary_nid;
-  uint32_t state = 0;       // PeerState bits
-  bool by_traffic = false;  // nobody but incoming messages made it
-  uint64_t sends = 0;       // counts selections, for round robin
+  uint32_t state = 0;                         // PeerState bits
+  bool by_traffic = false;                    // nobody but incoming messages made it
+  std::optional<int32_t> health_sensitivity;  // of all its NIs
+  uint64_t sends = 0;                         // counts selections, for round robin
   std::vector<PeerNet> nets;
   PeerDiscovery discovery;
 };

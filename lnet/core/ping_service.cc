@@ -33,9 +33,12 @@ void PingService::put_up() {
   for (const NetId net : state_.nets.nets()) {
     for (const NiId id : state_.nets.nis_of(net)) {
       const Ni& ni = state_.nets.ni(id);
-      if (!ni.is_loopback()) info.nis.push_back({ni.nid, ni.fatal ? kNiStatusDown : kNiStatusUp});
+      if (ni.is_loopback()) continue;
+      const bool up = ni.published_up && !ni.fatal;
+      info.nis.push_back({ni.nid, up ? kNiStatusUp : kNiStatusDown});
     }
   }
+  state_.ping_info_stale = false;
   std::vector<uint8_t> bytes = encode_ping_info(info);
 
   MdSpec md;

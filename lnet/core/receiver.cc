@@ -43,15 +43,25 @@ MessageVerdict Receiver::handle_message(const IncomingMessage& message) {
   const Header& header = message.header;
   Ni& ni = state_.nets.ni(message.ni);
   Arrival arrival{message, ni, nullptr, header.source_nid};
+  // Its driver was quicker than whoever starts the NI: the peer tries again.
+  if (ni.state == NiState::kReserved) return protocol_error();
   if (state_.shutting_down) return drop(arrival, DropReason::kShutdown);
+  // What answers a request of ours is still welcome; new ones would have no NI to be answered by.
+  const MessageType type = header.type();
+  const bool is_request = type == MessageType::kPut || type == MessageType::kGet;
+  if (!ni.is_active() && is_request) return drop(arrival, DropReason::kShutdown);
   if (header.dest_nid != ni.nid) {
     if (header.dest_nid.net() == ni.nid.net() || state_.nets.is_local_nid(header.dest_nid))
       return protocol_error();
     return drop(arrival, DropReason::kNotRouting);
   }
+  if (state_.faults.drops_received(header, ni.nid, state_.now))
+    return drop(arrival, DropReason::kFaultRule);
   if (!ni.is_loopback()) {
     if (const auto refused = identify_sender(arrival)) return drop(arrival, *refused);
   }
+  if (const FaultRuleId rule = state_.faults.find_delay(header, state_.now))
+    return delay(arrival, rule);
   return accept(arrival);
 }
 
@@ -69,7 +79,8 @@ std::optional<DropReason> Receiver::identify_sender(Arrival& arrival) {
   sender->last_heard = state_.now;
   if (!sender->heard) {
     sender->heard = true;
-    if (sender->preferred_ni == kLoopbackNi) sender->preferred_ni = arrival.message.ni;
+    if (sender->preferred_ni == kLoopbackNi && arrival.ni.is_active())
+      sender->preferred_ni = arrival.message.ni;
   }
   arrival.sender = sender;
   arrival.source_primary =
@@ -119,12 +130,14 @@ MessageVerdict Receiver::handle_put(const Arrival& arrival, const PutPart& put) 
   ReceiveMessage& receive = make_receive(arrival);
   const ReceiveId id = receive.id;
   begin_put(receive, md, match.fit);
-  if (match.fit.mlength == 0) {
-    // Nothing to wait for: whatever was sent is thrown away by the driver.
-    handle_receive_done(id, Completion{});
-    return {};
-  }
+  if (match.fit.mlength == 0) return finish_empty(arrival, id);
   return receive_into(id, view_of(md, match.fit.offset, match.fit.mlength));
+}
+
+// Whatever was sent is thrown away by the driver.
+MessageVerdict Receiver::finish_empty(const Arrival& arrival, ReceiveId id) {
+  if (arrival.held == 0) handle_receive_done(id, Completion{});
+  return {};
 }
 
 MatchRequest Receiver::match_request(const Header& header, const Nid& source_primary) const {
@@ -146,6 +159,7 @@ MatchRequest Receiver::match_request(const Header& header, const Nid& source_pri
 }
 
 ReceiveMessage& Receiver::make_receive(const Arrival& arrival) {
+  if (arrival.held != 0) return state_.receives.at(arrival.held);
   const ReceiveId id = state_.receives.insert();
   ReceiveMessage& receive = state_.receives.at(id);
   receive.id = id;
@@ -153,6 +167,7 @@ ReceiveMessage& Receiver::make_receive(const Arrival& arrival) {
   receive.sender = arrival.sender_id();
   receive.driver_cookie = arrival.message.driver_cookie;
   receive.header = arrival.message.header;
+  receive.deadline = state_.message_deadline(state_.nets.ni(receive.ni));
   receive.event = describe(arrival);
   state_.note_message_count();
   return receive;
@@ -180,29 +195,44 @@ MessageVerdict Receiver::park(const Arrival& arrival, uint32_t portal) {
   }
   ReceiveMessage& receive = make_receive(arrival);
   receive.parked = true;
-  if (arrival.sender == nullptr) {
-    receive.parked_until.id = receive.id;
-    receive.parked_until.kind = TimerKind::kParked;
-    state_.timers.set(receive.parked_until, loopback_bound(std::get<PutPart>(receive.header.part)));
-  }
+  bound_if_loopback(receive);
   parked.push_back(receive.id);
   return {.kind = MessageVerdict::Kind::kWait, .id = receive.id};
 }
 
-// When the PUT of our own that waits here must have ended: with its response, if it awaits one.
-Time Receiver::loopback_bound(const PutPart& put) const {
-  const Md* md = put.ack_md.is_none() ? nullptr : state_.mds.find(put.ack_md.object_cookie);
+void Receiver::bound_if_loopback(ReceiveMessage& receive) {
+  if (receive.sender != 0) return;
+  receive.held_until.id = receive.id;
+  receive.held_until.kind = TimerKind::kHeld;
+  state_.timers.set(receive.held_until, loopback_bound(receive.header));
+}
+
+// When the message of our own that waits here must have ended: with its response, if it awaits one.
+Time Receiver::loopback_bound(const Header& header) const {
+  WireHandle awaiting;
+  if (const auto* put = std::get_if<PutPart>(&header.part)) awaiting = put->ack_md;
+  if (const auto* get = std::get_if<GetPart>(&header.part)) awaiting = get->return_md;
+  const Md* md = awaiting.is_none() ? nullptr : state_.mds.find(awaiting.object_cookie);
   if (md != nullptr && md->response.is_set()) return md->response.when;
   return state_.now + std::chrono::seconds(state_.global.transaction_timeout_s);
 }
 
-void Receiver::parked_expired(ReceiveId id) {
+void Receiver::reject(const ReceiveMessage& receive) {
+  state_.actions.emplace_back(
+      ReceiveAction{receive.id, receive.ni, receive.driver_cookie, PayloadView{}});
+}
+
+void Receiver::held_expired(ReceiveId id) {
   ReceiveMessage& receive = state_.receives.at(id);
+  if (receive.delayed) {
+    forget_delayed(receive, DropReason::kParkedTooLong);
+    return reject(receive);
+  }
   std::deque<uint64_t>& parked =
       state_.matches.parked(std::get<PutPart>(receive.header.part).portal);
   parked.erase(std::find(parked.begin(), parked.end(), id));
   forget_parked(receive, DropReason::kParkedTooLong);
-  state_.actions.emplace_back(ReceiveAction{id, receive.ni, receive.driver_cookie, {}});
+  reject(receive);
 }
 
 void Receiver::retry_parked(uint32_t portal) {
@@ -221,7 +251,7 @@ void Receiver::retry_parked(uint32_t portal) {
     if (match.kind == MatchResult::Kind::kMatched) {
       Md& md = state_.mds.at(match.md);
       receive.parked = false;
-      state_.timers.cancel(receive.parked_until);
+      state_.timers.cancel(receive.held_until);
       if (PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr)
         --sender->parked;
       begin_put(receive, md, match.fit);
@@ -237,9 +267,51 @@ void Receiver::retry_parked(uint32_t portal) {
 // The message stays alive until its driver says that the payload is gone, but has no MD.
 void Receiver::forget_parked(ReceiveMessage& receive, DropReason reason) {
   receive.parked = false;
-  state_.timers.cancel(receive.parked_until);
+  state_.timers.cancel(receive.held_until);
   PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr;
   if (sender != nullptr) --sender->parked;
+  count_drop(receive.ni, sender, receive.header, reason);
+}
+
+// ---------------------------------------------------------------- delay rules
+
+MessageVerdict Receiver::delay(const Arrival& arrival, FaultRuleId rule) {
+  ReceiveMessage& receive = make_receive(arrival);
+  receive.delayed = true;
+  bound_if_loopback(receive);
+  state_.faults.hold(rule, {.is_send = false, .id = receive.id}, state_.now);
+  return {.kind = MessageVerdict::Kind::kWait, .id = receive.id};
+}
+
+// From here on it is as if it came in now; the driver's report ends it in any case.
+void Receiver::delay_over(ReceiveId id) {
+  ReceiveMessage* receive = state_.receives.find(id);
+  if (receive == nullptr || !receive->delayed) return;
+  receive->delayed = false;
+  state_.timers.cancel(receive->held_until);
+  const IncomingMessage message{receive->ni, receive->event.sender, receive->header,
+                                receive->driver_cookie};
+  Arrival arrival{message, state_.nets.ni(receive->ni), nullptr, receive->event.initiator.nid, id};
+  if (receive->sender != 0) {
+    // It may have been removed meanwhile.
+    arrival.sender = find_or_create_peer_ni(state_, message.sender, true);
+    receive->sender = arrival.sender_id();
+    if (arrival.sender == nullptr) {
+      drop(arrival, DropReason::kPeerLimit);
+      return reject(*receive);
+    }
+  }
+  const MessageVerdict verdict = accept(arrival);
+  if (verdict.kind == MessageVerdict::Kind::kWait) return;  // on a lazy portal now
+  state_.actions.emplace_back(ReceiveAction{id, message.ni, message.driver_cookie, verdict.into});
+}
+
+// As forget_parked().
+void Receiver::forget_delayed(ReceiveMessage& receive, DropReason reason) {
+  receive.delayed = false;
+  state_.timers.cancel(receive.held_until);
+  state_.faults.forget({.is_send = false, .id = receive.id});
+  PeerNi* sender = receive.sender != 0 ? state_.peers.find_ni(receive.sender) : nullptr;
   count_drop(receive.ni, sender, receive.header, reason);
 }
 
@@ -323,10 +395,7 @@ MessageVerdict Receiver::handle_reply(const Arrival& arrival, const ReplyPart& r
   receive.event.mlength = static_cast<uint32_t>(std::min<uint64_t>(payload_bytes, md->length));
   memory_.begin_operation(*md);
   memory_.response_settled(*md, false);
-  if (receive.event.mlength == 0) {
-    handle_receive_done(id, Completion{});
-    return {};
-  }
+  if (receive.event.mlength == 0) return finish_empty(arrival, id);
   return receive_into(id, view_of(*md, 0, receive.event.mlength));
 }
 
@@ -335,6 +404,7 @@ MessageVerdict Receiver::handle_reply(const Arrival& arrival, const ReplyPart& r
 void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
   ReceiveMessage* receive = state_.receives.find(id);
   ULNET_ASSERT(receive != nullptr, "a driver completed a receive that it does not have");
+  if (receive->delayed) forget_delayed(*receive, DropReason::kDelayedGone);
   if (receive->parked) {
     // Its connection died while it waited.
     std::deque<uint64_t>& parked =
@@ -345,7 +415,7 @@ void Receiver::handle_receive_done(ReceiveId id, const Completion& completion) {
   if (receive->md != 0) {
     if (completion.error == 0) {
       count_received(receive->ni, receive->sender, receive->header.type(), receive->event.mlength);
-    } else if (receive->sender != 0 && !state_.shutting_down) {
+    } else if (receive->sender != 0 && !state_.shutting_down && state_.now <= receive->deadline) {
       health_.attempt_failed(state_.nets.ni(receive->ni), state_.peers.find_ni(receive->sender),
                              completion);
     }
@@ -372,12 +442,17 @@ void Receiver::send_ack(const ReceiveMessage& receive) {
 }
 
 void Receiver::shut_down() {
+  state_.receives.for_each([this](ReceiveId, ReceiveMessage& receive) {
+    if (!receive.delayed) return;
+    forget_delayed(receive, DropReason::kShutdown);
+    reject(receive);
+  });
   for (uint32_t portal = 0; portal < kPortals; ++portal) {
     std::deque<uint64_t>& parked = state_.matches.parked(portal);
     for (const ReceiveId id : parked) {
       ReceiveMessage& receive = state_.receives.at(id);
       forget_parked(receive, DropReason::kShutdown);
-      state_.actions.emplace_back(ReceiveAction{id, receive.ni, receive.driver_cookie, {}});
+      reject(receive);
     }
     parked.clear();
   }

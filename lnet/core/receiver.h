@@ -1,5 +1,5 @@
-// Messages on their way up: checks, matching, lazy portals, the answers they cause.
-// Source: spec lnet-core 3.5 to 3.8, 14.1, 14.2.
+// Messages on their way up: checks, fault rules, matching, lazy portals, the answers they cause.
+// Source: spec lnet-core 3.5 to 3.8, 10.1, 14.1, 14.2.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,10 @@ class Receiver {
   // An MD was attached to this portal, or the portal is not lazy any more: messages that wait there
   // may go on.
   void retry_parked(uint32_t portal);
-  // A loopback message has waited on its portal for as long as its sender may take.
-  void parked_expired(ReceiveId id);
+  // A delay rule lets go of a message.
+  void delay_over(ReceiveId id);
+  // A loopback message has waited, on its portal or delayed, for as long as its sender may take.
+  void held_expired(ReceiveId id);
   void shut_down();
 
  private:
@@ -36,6 +38,7 @@ class Receiver {
     Ni& ni;
     PeerNi* sender;      // last hop; nullptr: loopback, or not known yet
     Nid source_primary;  // primary NID of the peer that owns the header's source NID
+    ReceiveId held = 0;  // of a message that was delayed: the driver waits with its payload
     PeerNiId sender_id() const { return sender != nullptr ? sender->id : 0; }
   };
 
@@ -47,16 +50,24 @@ class Receiver {
   MessageVerdict handle_ack(const Arrival& arrival, const AckPart& ack);
   MessageVerdict handle_reply(const Arrival& arrival, const ReplyPart& reply);
   MessageVerdict park(const Arrival& arrival, uint32_t portal);
+  MessageVerdict delay(const Arrival& arrival, FaultRuleId rule);
 
   MatchRequest match_request(const Header& header, const Nid& source_primary) const;
   Md* find_response_md(const Arrival& arrival, const WireHandle& handle, bool is_ack);
+  // That of a delayed message is there already.
   ReceiveMessage& make_receive(const Arrival& arrival);
+  // Ends a matched message that moves no byte; a held one ends with its driver's report.
+  MessageVerdict finish_empty(const Arrival& arrival, ReceiveId id);
   // Starts the operation of a matched PUT.
   void begin_put(ReceiveMessage& receive, Md& md, const Fit& fit);
   void start_reply(const Arrival& arrival, const GetPart& get, Md& md, const Fit& fit);
   void send_ack(const ReceiveMessage& receive);
-  Time loopback_bound(const PutPart& put) const;
+  Time loopback_bound(const Header& header) const;
+  void bound_if_loopback(ReceiveMessage& receive);
+  // The driver has it back, to throw it away.
+  void reject(const ReceiveMessage& receive);
   void forget_parked(ReceiveMessage& receive, DropReason reason);
+  void forget_delayed(ReceiveMessage& receive, DropReason reason);
   void count_received(NiId ni, PeerNiId sender, MessageType type, uint32_t payload_bytes);
 
   MessageVerdict drop(const Arrival& arrival, DropReason reason);

@@ -13,6 +13,7 @@ Duration Recovery::interval(uint32_t pings) {
 
 void Recovery::enter(Ni& ni) {
   if (ni.is_loopback() || state_.shutting_down) return;
+  if (health_.sensitivity(ni) == 0) return;
   ni.recovery.id = ni.id;
   ni.recovery.kind = TimerKind::kRecoverNi;
   plan(ni.recovery, ni.recovery_pings);
@@ -35,14 +36,38 @@ void Recovery::plan(Timer& recovery, uint32_t pings) {
 
 bool Recovery::may_ping(const PeerNi& peer_ni) const {
   if (!peer_ni.heard || state_.nets.is_local_nid(peer_ni.nid)) return false;
+  if (health_.sensitivity(peer_ni) == 0) return false;
   if (!state_.nets.is_local_net(peer_ni.nid.net())) return false;
   const int32_t limit = state_.global.recovery_limit_s;
   return limit == 0 || state_.now - peer_ni.last_heard <= std::chrono::seconds(limit);
 }
 
+void Recovery::bring_forward(Timer& recovery, uint32_t pings) {
+  const Time latest = state_.now + interval(pings);
+  if (recovery.when > latest) state_.timers.set(recovery, latest);
+}
+
+void Recovery::settings_changed() {
+  for (NiId id = 0; id < state_.nets.ni_count(); ++id) {
+    Ni& ni = state_.nets.ni(id);
+    if (ni.recovery.is_set()) {
+      bring_forward(ni.recovery, ni.recovery_pings);
+    } else if (ni.health < kHealthMax) {
+      enter(ni);
+    }
+  }
+  state_.peers.nis().for_each([this](PeerNiId, PeerNi& peer_ni) {
+    if (peer_ni.recovery.is_set()) {
+      bring_forward(peer_ni.recovery, peer_ni.recovery_pings);
+    } else if (peer_ni.health < kHealthMax) {
+      enter(peer_ni);
+    }
+  });
+}
+
 void Recovery::ni_due(NiId id) {
   Ni& ni = state_.nets.ni(id);
-  if (ni.health == kHealthMax) return;
+  if (ni.health == kHealthMax || health_.sensitivity(ni) == 0) return;
   const Duration next = interval(++ni.recovery_pings);
   state_.timers.set(ni.recovery, state_.now + next);
   if (ni.recovery_pending) return;

@@ -4,7 +4,8 @@
 //                              └── well again at the due time ──> out
 //
 // A ping ends before the next one is due, answered or not, so that a silent peer does not stretch
-// the schedule. Never pinged: a peer NI that was never heard of, or not for recovery_limit.
+// the schedule. Never pinged: a peer NI that was never heard of, or not for recovery_limit; and
+// whoever has sensitivity 0, since no answer would make it any healthier.
 // Source: spec lnet-core 7.6; decisions D3, D6.
 #pragma once
 
@@ -27,6 +28,9 @@ class Recovery {
   // heard.
   void enter(Ni& ni);
   void enter(PeerNi& peer_ni);
+  // After a change of settings: whoever is sick and not pinged is, and nobody waits longer than the
+  // cap of now.
+  void settings_changed();
   void ni_due(NiId id);
   void peer_ni_due(PeerNiId id);
   // Of a recovery ping's MD.
@@ -43,6 +47,8 @@ class Recovery {
   Duration interval(uint32_t pings);
   void plan(Timer& recovery, uint32_t pings);
   bool may_ping(const PeerNi& peer_ni) const;
+  // REQUIRES: it is set.
+  void bring_forward(Timer& recovery, uint32_t pings);
   // False: nothing was sent and no event follows.
   bool ping(Ping ping, const Nid& nid, Duration limit);
 

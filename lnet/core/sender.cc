@@ -25,6 +25,12 @@ Completion local_failure(int32_t error, HealthStatus health) {
       .error = error, .health = health, .delivery = Delivery::kUndelivered, .nothing_posted = true};
 }
 
+// Both credits.
+bool has_credits(const SendMessage& message) {
+  return message.state == SendMessage::State::kDelayed ||
+         message.state == SendMessage::State::kInDriver;
+}
+
 }  // namespace
 
 SendMessage& Sender::make() {
@@ -38,7 +44,10 @@ SendMessage& Sender::make() {
 }
 
 void Sender::start(SendMessage& message, Time response_deadline) {
-  message.response_deadline = response_deadline;
+  message.response_deadline =
+      response_deadline != kNever
+          ? response_deadline
+          : state_.now + std::chrono::seconds(state_.global.transaction_timeout_s);
   message.target = message.header.dest_nid;
   const PathRequest request = request_of(message);
   message.next_hop = 0;
@@ -52,7 +61,8 @@ PathRequest Sender::request_of(const SendMessage& message) const {
   request.source = message.source;
   request.reserved_portal = on_reserved_portal(message.header);
   request.pinned = message.pinned;
-  if (message.is_response) {
+  // An answer goes back from the NI of the request, or from another when that one has been removed.
+  if (message.is_response && state_.nets.ni(message.ni).is_active()) {
     request.response_ni = &state_.nets.ni(message.ni);
     request.response_sender = state_.peers.find_ni(message.next_hop);
   }
@@ -81,21 +91,20 @@ void Sender::attempt(SendMessage& message, const PathRequest& request) {
 // The discovery gate (6.2): whoever is sent to must be known as the node that it is. Its own pings,
 // pushes and answers pass.
 bool Sender::waits_for_discovery(SendMessage& message, const PathRequest& request) {
-  if (request.is_response() || request.reserved_portal || request.pinned) return false;
+  if (message.is_response || request.reserved_portal || request.pinned) return false;
   if (state_.nets.is_local_nid(request.dest)) return false;
   PeerNi* peer_ni = find_or_create_peer_ni(state_, request.dest, false);
   Peer& peer = state_.peers.peer(peer_ni->peer);
   if (!peer_needed_(peer)) return false;
-  if (peer.discovery.sends.size() >=
-      static_cast<size_t>(state_.limits.waiting_for_discovery_max)) {
+  if (peer.discovery.sends.size() >= static_cast<size_t>(state_.limits.waiting_for_discovery_max)) {
     finish(message, local_failure(ENOBUFS, HealthStatus::kLocalError));
     return true;
   }
   message.state = SendMessage::State::kWaitDiscovery;
   message.next_hop = 0;
-  message.deadline = std::min(
-      message.response_deadline,
-      state_.now + std::chrono::seconds(state_.global.transaction_timeout_s));
+  message.deadline =
+      std::min(message.response_deadline,
+               state_.now + std::chrono::seconds(state_.global.transaction_timeout_s));
   state_.timers.set(message.waiting, message.deadline);
   peer.discovery.sends.push_back(message.id);
   return true;
@@ -158,13 +167,7 @@ void Sender::set_path(SendMessage& message, const Path& path) {
   message.header.source_nid = ni.nid;
   message.header.dest_nid = path.final_dest;
   message.header.source_pid = state_.pid;
-  // One attempt may take LND timeout x (R + 1) + 1, but never longer than the response is waited
-  // for (D5).
-  const Duration limit =
-      ni.lnd_timeout > Duration::zero()
-          ? ni.lnd_timeout * (state_.global.retry_count + 1) + std::chrono::seconds(1)
-          : Duration(std::chrono::seconds(state_.global.transaction_timeout_s));
-  message.deadline = std::min(state_.now + limit, message.response_deadline);
+  message.deadline = std::min(state_.message_deadline(ni), message.response_deadline);
   if (Md* md = message.awaits_response ? state_.mds.find(message.md) : nullptr)
     md->response_next_hop = path.next_hop;
 }
@@ -220,7 +223,30 @@ bool Sender::take_ni_credit(SendMessage& message) {
 }
 
 void Sender::hand_to_driver(SendMessage& message) {
+  const bool on_wire = message.next_hop != 0;
+  const FaultRuleId delay = on_wire ? state_.faults.find_delay(message.header, state_.now) : 0;
+  if (delay == 0) return hand_down(message);
+  message.state = SendMessage::State::kDelayed;
+  state_.faults.hold(delay, {.is_send = true, .id = message.id}, state_.now);
+  state_.timers.set(message.waiting, message.deadline);
+}
+
+void Sender::delay_over(SendId id) {
+  SendMessage* message = state_.sends.find(id);
+  if (message == nullptr || message->state != SendMessage::State::kDelayed) return;
+  state_.timers.cancel(message->waiting);
+  if (next_hop_is_there(*message) && may_go_on(*message)) hand_down(*message);
+  run_ready();
+}
+
+void Sender::hand_down(SendMessage& message) {
   message.state = SendMessage::State::kInDriver;
+  if (message.next_hop != 0) {
+    if (const auto status = state_.faults.drops_sent(message.header, state_.now)) {
+      failed_.emplace_back(message.id, *status);
+      return;
+    }
+  }
   SendAction action;
   action.id = message.id;
   action.ni = message.ni;
@@ -238,7 +264,8 @@ void Sender::handle_send_done(SendId id, const Completion& completion) {
   const bool on_wire = message->next_hop != 0;
   if (completion.error == 0) {
     count_sent(*message);
-    if (on_wire) health_.sent(state_.nets.ni(message->ni));
+    if (on_wire && completion.health == HealthStatus::kOk)
+      health_.sent(state_.nets.ni(message->ni));
   } else if (on_wire && !state_.shutting_down && state_.now <= message->deadline) {
     health_.attempt_failed(state_.nets.ni(message->ni), state_.peers.find_ni(message->next_hop),
                            completion);
@@ -263,7 +290,8 @@ bool Sender::may_resend(const SendMessage& message, const Completion& completion
   const bool lost_with_connection = completion.nothing_posted && completion.error == EIO &&
                                     completion.health == HealthStatus::kLocalError &&
                                     completion.kind == FailureKind::kNone;
-  if (lost_with_connection) return true;
+  const bool ni_removed = !state_.nets.ni(message.ni).is_active();
+  if (lost_with_connection || ni_removed) return true;
   if (message.is_response) return false;
   const Alternatives other =
       find_alternatives(state_, request_of(message), message.ni, message.next_hop);
@@ -305,6 +333,41 @@ void Sender::waiting_expired(SendId id) {
   run_ready();
 }
 
+// Oldest first in each queue; what holds a peer credit already before what does not.
+std::vector<SendId> Sender::waiting_for(NiId ni) const {
+  std::vector<SendId> found;
+  const auto collect = [&](const Credits& credits) {
+    for (SendId id = credits.oldest(); id != 0; id = state_.sends.at(id).next_waiting) {
+      if (state_.sends.at(id).ni == ni) found.push_back(id);
+    }
+  };
+  collect(state_.nets.ni(ni).tx_credits);
+  state_.peers.nis().for_each([&](PeerNiId, const PeerNi& each) { collect(each.tx_credits); });
+  return found;
+}
+
+void Sender::leave_ni(NiId ni) {
+  // All leave the queues first, so that no credit which one gives back goes to another of them.
+  const std::vector<SendId> waiting = waiting_for(ni);
+  for (const SendId id : waiting) {
+    state_.timers.cancel(state_.sends.at(id).waiting);
+    withdraw(state_.sends.at(id));
+  }
+  for (const SendId id : waiting) {
+    SendMessage* message = state_.sends.find(id);
+    if (message == nullptr) continue;
+    release_credits(*message);
+    message->state = SendMessage::State::kNew;
+    // A ping of the NI itself has nothing left to look for.
+    if (message->header.dest_nid == state_.nets.ni(ni).nid) {
+      finish(*message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
+    } else {
+      rerouted_.push_back(id);
+    }
+  }
+  run_ready();
+}
+
 void Sender::shut_down() {
   std::vector<SendId> all;
   state_.sends.for_each([&all](SendId id, SendMessage&) { all.push_back(id); });
@@ -317,10 +380,12 @@ void Sender::shut_down() {
   }
 }
 
-// Takes a waiting message out of the queue it is in; it keeps the credits it has.
+// Takes a message that waits or is delayed out of the queue it is in; it keeps the credits it has.
 void Sender::withdraw(SendMessage& message) {
   if (message.state == SendMessage::State::kWaitDiscovery) {
     message.state = SendMessage::State::kNew;  // its id in the peer's list names nothing any more
+  } else if (message.state == SendMessage::State::kDelayed) {
+    state_.faults.forget({.is_send = true, .id = message.id});
   } else if (message.state == SendMessage::State::kWaitPeerCredit) {
     PeerNi& peer_ni = state_.peers.ni(message.next_hop);
     peer_ni.tx_credits.remove(state_.sends, message.id);
@@ -355,7 +420,7 @@ void Sender::finish(SendMessage& message, const Completion& completion) {
 // The NI credit first, then the peer credit; each wakes its oldest waiter.
 void Sender::release_credits(const SendMessage& message) {
   if (message.next_hop == 0) return;
-  const bool has_ni_credit = message.state == SendMessage::State::kInDriver;
+  const bool has_ni_credit = has_credits(message);
   const bool has_peer_credit =
       has_ni_credit || message.state == SendMessage::State::kWaitPeerCredit;
   if (has_ni_credit) {
@@ -368,31 +433,42 @@ void Sender::release_credits(const SendMessage& message) {
   }
 }
 
-// Each woken message has the credit it waited for, and goes on from there.
 void Sender::run_ready() {
   if (running_ready_) return;
   running_ready_ = true;
-  for (size_t i = 0; i < ready_.size(); ++i) {
-    SendMessage& message = state_.sends.at(ready_[i]);
-    state_.timers.cancel(message.waiting);
-    const bool has_both = message.state == SendMessage::State::kWaitNiCredit;
-    if (!has_both) {
-      advance(message);
+  size_t woken = 0;
+  size_t failed = 0;
+  while (woken < ready_.size() || failed < failed_.size()) {
+    if (woken < ready_.size()) {
+      run_woken(ready_[woken++]);
     } else {
-      // It holds an NI credit now: as good as in the driver, should it fail the last check.
-      message.state = SendMessage::State::kInDriver;
-      if (state_.peers.find_ni(message.next_hop) == nullptr) {
-        // Its peer NI went while it waited for the NI.
-        release_credits(message);
-        message.state = SendMessage::State::kNew;
-        attempt_again(message);
-      } else if (may_go_on(message)) {
-        hand_to_driver(message);
-      }
+      const auto [id, status] = failed_[failed++];
+      handle_send_done(id, local_failure(EINVAL, status));
     }
   }
   ready_.clear();
+  failed_.clear();
   running_ready_ = false;
+}
+
+// It has the credit it waited for, and goes on from there.
+void Sender::run_woken(SendId id) {
+  SendMessage& message = state_.sends.at(id);
+  state_.timers.cancel(message.waiting);
+  const bool has_both = message.state == SendMessage::State::kWaitNiCredit;
+  if (!has_both) return advance(message);
+  // It holds an NI credit now: as good as in the driver, should it fail the last check.
+  message.state = SendMessage::State::kInDriver;
+  if (next_hop_is_there(message) && may_go_on(message)) hand_to_driver(message);
+}
+
+// Or else, since it went while the message waited, another way is sought.
+bool Sender::next_hop_is_there(SendMessage& message) {
+  if (state_.peers.find_ni(message.next_hop) != nullptr) return true;
+  release_credits(message);
+  message.state = SendMessage::State::kNew;
+  attempt_again(message);
+  return false;
 }
 
 void Sender::count_sent(const SendMessage& message) {

@@ -1,5 +1,5 @@
 // Messages on their way down: path, credits, the driver's completion.
-// Source: spec lnet-core 5.5, 7.2, 8.5; decisions D1, D5.
+// Source: spec lnet-core 5.5, 7.2, 8.5, 10.1 (fault rules); decisions D1, D5.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,8 @@ class Sender {
   SendMessage& make();
   // Starts a message of make(); it may be gone on return. Ends exactly once: by an action and its
   // completion, or at once when there is no path. The MD's operation has begun already.
-  // `response_deadline` bounds every attempt.
+  // `response_deadline` bounds all attempts together; kNever, where no response is awaited: the
+  // transaction timeout does.
   void start(SendMessage& message, Time response_deadline);
 
   // Told of a peer that a message waits for; the call answers whether it must wait.
@@ -40,10 +41,17 @@ class Sender {
   void run_rerouted();
 
   void handle_send_done(SendId id, const Completion& completion);
-  // A waiting message's deadline passed.
+  // The deadline of a message that waits for credits, or is delayed, passed.
   void waiting_expired(SendId id);
 
-  // Completes what waits for credits with ESHUTDOWN.
+  // A delay rule lets go of a message.
+  void delay_over(SendId id);
+
+  // `ni` has been removed: what waits to leave by it takes another path, or fails, at
+  // run_rerouted(). What its driver has ends by completions, and is sent again where that is safe.
+  void leave_ni(NiId ni);
+
+  // Completes what waits for credits, or is delayed, with ESHUTDOWN.
   void shut_down();
 
  private:
@@ -54,25 +62,31 @@ class Sender {
   bool waits_for_discovery(SendMessage& message, const PathRequest& request);
   void attempt_again(SendMessage& message);
   void set_path(SendMessage& message, const Path& path);
+  std::vector<SendId> waiting_for(NiId ni) const;
   bool may_resend(const SendMessage& message, const Completion& completion);
   void resend(SendMessage& message, const Completion& completion);
   void advance(SendMessage& message);
   bool take_peer_credit(SendMessage& message);
   bool take_ni_credit(SendMessage& message);
   bool may_go_on(SendMessage& message);
+  bool next_hop_is_there(SendMessage& message);
+  // REQUIRES (both): it has its credits. A fault rule may hold it instead, or fail it in a moment.
   void hand_to_driver(SendMessage& message);
+  void hand_down(SendMessage& message);
   void withdraw(SendMessage& message);
   void finish(SendMessage& message, const Completion& completion);
   void count_sent(const SendMessage& message);
   void count_expired(const SendMessage& message);
   void release_credits(const SendMessage& message);
   void run_ready();
+  void run_woken(SendId id);
 
   State& state_;
   Memory& memory_;
   Health& health_;
-  std::vector<SendId>
-      ready_;  // woken by a credit; run one after another, so that wake-ups never nest
+  // Woken by a credit, and failed by a drop rule: run one after another, so that they never nest.
+  std::vector<SendId> ready_;
+  std::vector<std::pair<SendId, HealthStatus>> failed_;
   bool running_ready_ = false;
   std::vector<SendId> rerouted_;
   PeerNeeded peer_needed_;

@@ -2,6 +2,7 @@
 // PingService).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <variant>
@@ -9,6 +10,7 @@
 
 #include "lnet/base/rng.h"
 #include "lnet/base/slab.h"
+#include "lnet/core/fault.h"
 #include "lnet/core/match_table.h"
 #include "lnet/core/md.h"
 #include "lnet/core/message.h"
@@ -21,7 +23,7 @@
 
 namespace ulnet::core {
 
-using Action = std::variant<SendAction, ReceiveAction>;
+using Action = std::variant<SendAction, ReceiveAction, LndTimeoutAction>;
 
 struct CoreEvent {
   Event event;
@@ -35,7 +37,8 @@ struct State {
         limits(limit_settings),
         interface_cookie(cookie),
         rng(seed),
-        matches(mds) {}
+        matches(mds),
+        faults(rng, timers) {}
 
   GlobalSettings global;
   LimitSettings limits;
@@ -43,9 +46,10 @@ struct State {
       interface_cookie;  // differs at each start: late answers to an earlier life are told by it
   const Pid pid = kPidLustre;
   bool shutting_down = false;
-  Time now = Time::min();   // of the call in progress
-  uint64_t selections = 0;  // counts path selections, for round robin
-  uint32_t info_sequence = 0;  // of our ping info: counts what it has said
+  bool ping_info_stale = false;  // a published status has changed since it was put up
+  Time now = Time::min();        // of the call in progress
+  uint64_t selections = 0;       // counts path selections, for round robin
+  uint32_t info_sequence = 0;    // of our ping info: counts what it has said
 
   Rng rng;
   NetTable nets;
@@ -55,12 +59,22 @@ struct State {
   Slab<SendMessage> sends;
   Slab<ReceiveMessage> receives;
   TimerHeap timers;
+  FaultRules faults;
   CoreStats stats;
 
   // Outputs, taken by poll_action and poll_events.
   std::vector<Action> actions;
   std::vector<CoreEvent> handled_events;  // for MDs with a handler
   std::vector<CoreEvent> polled_events;   // for the others
+
+  // When a message that `ni` sends or receives from now on is late: LND timeout x (R + 1) + 1, and
+  // never more than the transaction timeout (8.5; decisions D5).
+  Time message_deadline(const Ni& ni) const {
+    const Duration transaction = std::chrono::seconds(global.transaction_timeout_s);
+    if (ni.lnd_timeout == Duration::zero()) return now + transaction;
+    const Duration attempts = ni.lnd_timeout * (global.retry_count + 1) + std::chrono::seconds(1);
+    return now + std::min(attempts, transaction);
+  }
 
   void note_message_count() {
     const uint64_t alive = sends.size() + receives.size();

@@ -1,22 +1,12 @@
 #include "lnet/core/stats.h"
 
 #include "lnet/base/assert.h"
+#include "ulnet/fault.h"
 
 namespace ulnet {
 
 std::string_view to_string(HealthStatus status) {
-  static constexpr std::array<std::string_view, 11> kNames = {"ok",
-                                                              "local_interrupt",
-                                                              "local_dropped",
-                                                              "local_aborted",
-                                                              "local_no_route",
-                                                              "local_error",
-                                                              "local_timeout",
-                                                              "remote_error",
-                                                              "remote_dropped",
-                                                              "remote_timeout",
-                                                              "network_timeout"};
-  return kNames[static_cast<size_t>(status)];
+  return health_status_name(static_cast<size_t>(status));
 }
 
 std::string_view to_string(FailureKind kind) {
@@ -31,13 +21,29 @@ std::string_view to_string(FailureKind kind) {
 namespace ulnet::core {
 
 std::string_view to_string(DropReason reason) {
-  static constexpr std::array<std::string_view, kDropReasons> kNames = {
-      "source_wildcard",    "source_loopback",     "source_is_own",       "peer_limit",
-      "not_routing",        "portal_out_of_range", "reserved_portal",     "no_match",
-      "too_long",           "bad_offset",          "parked_portal_limit", "parked_peer_limit",
-      "parked_too_long",    "lazy_cleared",        "other_incarnation",   "unknown_md",
-      "md_not_waiting",     "wrong_response",      "reply_too_long",      "shutdown",
-      "expired_before_send"};
+  static constexpr std::array<std::string_view, kDropReasons> kNames = {"source_wildcard",
+                                                                        "source_loopback",
+                                                                        "source_is_own",
+                                                                        "peer_limit",
+                                                                        "not_routing",
+                                                                        "portal_out_of_range",
+                                                                        "reserved_portal",
+                                                                        "no_match",
+                                                                        "too_long",
+                                                                        "bad_offset",
+                                                                        "parked_portal_limit",
+                                                                        "parked_peer_limit",
+                                                                        "parked_too_long",
+                                                                        "lazy_cleared",
+                                                                        "other_incarnation",
+                                                                        "unknown_md",
+                                                                        "md_not_waiting",
+                                                                        "wrong_response",
+                                                                        "reply_too_long",
+                                                                        "fault_rule",
+                                                                        "delayed_gone",
+                                                                        "shutdown",
+                                                                        "expired_before_send"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -32,6 +32,8 @@ enum class DropReason : uint8_t {
   kMdNotWaiting,       // response for an MD that is exhausted or attached to an ME
   kWrongResponse,      // ACK of what was no PUT, REPLY to what was no GET
   kReplyTooLong,
+  kFaultRule,    // a drop rule said so
+  kDelayedGone,  // its connection died while a delay rule held it
   kShutdown,
   kExpiredBeforeSend,  // its deadline passed while it waited for credits
 };

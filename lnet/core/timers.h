@@ -14,10 +14,11 @@ namespace ulnet::core {
 enum class TimerKind : uint8_t {
   kResponse,       // an ACK or REPLY for this MD
   kSendWaiting,    // a message that waits for credits
-  kParked,         // a message of our own that waits on a lazy portal of ours
+  kHeld,           // a message of our own that waits on a lazy portal or for a delay rule of ours
   kRecoverNi,      // the next ping of a sick local NI
   kRecoverPeerNi,  // ... of a sick peer NI
   kPushAgain,      // to a peer that did not take our ping info
+  kDelayRule,      // the first message that a delay rule holds may go on
 };
 
 // Embedded in the object it belongs to.

@@ -25,11 +25,12 @@ void DiscoverOperation::handle_event(const Event& event) {
 }
 
 Result<PeerInfo> DiscoverOperation::result(int32_t status) const {
-  if (status != 0) return fail(-status, fmt::format("failed to discover {}", args_.nid.to_string()));
+  if (status != 0)
+    return fail(-status, fmt::format("failed to discover {}", args_.nid.to_string()));
   return engine_.look([this](const core::Core& core) -> Result<PeerInfo> {
     const std::vector<Nid> own = core.nids();
-    const bool is_self = args_.nid.is_lo() ||
-                         std::find(own.begin(), own.end(), args_.nid) != own.end();
+    const bool is_self =
+        args_.nid.is_lo() || std::find(own.begin(), own.end(), args_.nid) != own.end();
     if (is_self) {
       PeerInfo self{.primary_nid = own.empty() ? Nid::lo() : own.front(), .multi_rail = true};
       for (const Nid& nid : own) self.nis.push_back({.nid = nid});

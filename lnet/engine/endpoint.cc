@@ -15,6 +15,7 @@
 #include "lnet/engine/discover_operation.h"
 #include "lnet/engine/engine.h"
 #include "lnet/engine/loopback_lnd.h"
+#include "lnet/engine/ni_keeper.h"
 #include "lnet/engine/ping_operation.h"
 #include "lnet/loop/loop.h"
 
@@ -23,15 +24,15 @@ namespace {
 
 constexpr int32_t kThreadsMax = 256;
 
-std::string name_of(const NiSettings& ni) {
-  std::string name = ni.net.to_string();
-  if (ni.nid) name = ni.nid->to_string();
-  if (!ni.interface.empty()) name += fmt::format("({})", ni.interface);
-  return ni.where.empty() ? name : fmt::format("{}: {}", ni.where, name);
-}
-
-Failure ni_failure(const NiSettings& ni, const Status& status) {
-  return fail(status.code(), fmt::format("{}: cannot start: {}", name_of(ni), status.text()));
+NiInfo describe_waiting(const NiKeeper::Entry& entry) {
+  NiInfo info;
+  info.nid = entry.nid;
+  info.interface = entry.settings.interface;
+  info.up = false;
+  info.down_reason = entry.reason;
+  info.tunables = entry.settings.tunables;
+  if (entry.nid.net().type == NetType::kTcp) info.tcp = entry.settings.tcp;
+  return info;
 }
 
 }  // namespace
@@ -53,6 +54,7 @@ class Endpoint::Impl {
   Result<T> wait_for(Start start);
 
   Engine& engine() { return *engine_; }
+  NiKeeper& keeper() { return *keeper_; }
   const Engine& engine() const { return *engine_; }
   const Settings& settings() const { return settings_; }
   std::vector<NetInfo> nets() const;
@@ -61,7 +63,6 @@ class Endpoint::Impl {
  private:
   void make_loops();
   Result<Lnd*> driver_for(const NiSettings& ni);
-  Status start_ni(const NiSettings& ni);
   Status configure_peer(const PeerSettings& peer);
   void wait_for_sends(Time until);
   void stop_drivers();
@@ -73,8 +74,8 @@ class Endpoint::Impl {
   std::vector<std::unique_ptr<Loop>> loops_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<LoopTimer> timer_;           // on loops_[0]
-  std::vector<std::unique_ptr<Lnd>> drivers_;  // loopback first
-  std::vector<std::pair<NiId, Lnd*>> nis_;     // drivers of the NIs, in order
+  std::vector<std::unique_ptr<Lnd>> drivers_;  // loopback first; the keeper's changes add to it
+  std::unique_ptr<NiKeeper> keeper_;
   std::thread handler_thread_;
   std::mutex stop_mutex_;
   bool stopped_ = false;
@@ -101,6 +102,12 @@ Endpoint::Impl::Impl(const Settings& settings, Logger* logger)
   });
   drivers_.push_back(std::make_unique<LoopbackLnd>(*engine_));
   engine_->bind_driver(kLoopbackNi, drivers_.front().get());
+  keeper_ = std::make_unique<NiKeeper>(
+      *engine_, logger_,
+      NiKeeper::Options{.wait_for_interfaces = settings_.node.wait_for_interfaces.value_or(false),
+                        .address_change = settings_.node.address_change,
+                        .find_driver = [this](const NiSettings& ni) { return driver_for(ni); },
+                        .find_nid = tcp::TcpLnd::find_nid});
 }
 
 void Endpoint::Impl::make_loops() {
@@ -121,36 +128,23 @@ Status Endpoint::Impl::start() {
   }
   if (auto level = parse_log_level(settings_.node.log_level); !level) return level.error();
   for (const NiSettings& ni : settings_.nis) {
-    if (Status status = start_ni(ni); !status.is_ok()) return status;
+    if (Status status = keeper_->configure(ni); !status.is_ok()) return status;
   }
   for (const PeerSettings& peer : settings_.peers) {
     if (Status status = configure_peer(peer); !status.is_ok()) return status;
   }
+  for (const FaultRule& rule : settings_.faults) {
+    const Status status =
+        engine_->with_core([&](core::Core& core, Time now) { return core.add_fault(now, rule); });
+    if (!status.is_ok()) return {status.code(), fmt::format("fault: {}", status.text())};
+  }
   for (const auto& driver : drivers_) driver->open();
+  keeper_->open(!polls());
   if (!polls()) {
     handler_thread_ = std::thread([this] {
       while (engine_->wait_for_handlers()) engine_->run_handlers();
     });
   }
-  return Status::ok();
-}
-
-Status Endpoint::Impl::start_ni(const NiSettings& ni) {
-  const Result<Lnd*> driver = driver_for(ni);
-  if (!driver) return ni_failure(ni, driver.error()).value();
-  const NiId id = engine_->look([](const core::Core& core) { return core.next_ni_id(); });
-  const Result<NiStarted> started = (*driver)->start_ni(id, ni);
-  if (!started) return ni_failure(ni, started.error()).value();
-  engine_->bind_driver(id, *driver);
-  const Result<NiId> added =
-      engine_->with_core([&](core::Core& core, Time now) { return core.add_ni(now, ni, *started); });
-  if (!added) {
-    (*driver)->stop_ni(id);
-    return ni_failure(ni, added.error()).value();
-  }
-  nis_.emplace_back(id, *driver);
-  logger_.info("NI {} is up{}", started->nid.to_string(),
-               started->interface.empty() ? "" : fmt::format(" on {}", started->interface));
   return Status::ok();
 }
 
@@ -165,8 +159,8 @@ Status Endpoint::Impl::configure_peer(const PeerSettings& peer) {
     logger_.warn("{}peer {} is this node itself: left out", prefix, peer.primary_nid.to_string());
     return Status::ok();
   }
-  const Status status =
-      engine_->with_core([&](core::Core& core, Time now) { return core.configure_peer(now, peer); });
+  const Status status = engine_->with_core(
+      [&](core::Core& core, Time now) { return core.configure_peer(now, peer); });
   if (status.is_ok()) return status;
   return {status.code(),
           fmt::format("{}peer {}: {}", prefix, peer.primary_nid.to_string(), status.text())};
@@ -182,8 +176,9 @@ Result<Lnd*> Endpoint::Impl::driver_for(const NiSettings& ni) {
   }
   std::vector<Loop*> loops;
   for (const auto& loop : loops_) loops.push_back(loop.get());
-  drivers_.push_back(std::make_unique<tcp::TcpLnd>(*engine_, loops, settings_.acceptor,
-                                                   settings_.global, logger_));
+  drivers_.push_back(
+      std::make_unique<tcp::TcpLnd>(*engine_, loops, settings_.acceptor, settings_.global, logger_,
+                                    [this] { keeper_->handle_interfaces_changed(); }));
   return drivers_.back().get();
 }
 
@@ -193,6 +188,7 @@ void Endpoint::Impl::stop() {
   const std::lock_guard lock(stop_mutex_);
   if (stopped_) return;
   stopped_ = true;
+  keeper_->stop();
   const Time until = clock_now() + std::chrono::milliseconds(settings_.node.shutdown_grace_ms);
   wait_for_sends(until);
   engine_->with_core([](core::Core& core, Time now) {
@@ -229,6 +225,7 @@ void Endpoint::Impl::wait_for_sends(Time until) {
 // ---------------------------------------------------------------- driving
 
 void Endpoint::Impl::poll_once(Duration max_wait) {
+  keeper_->poll();
   engine_->drain_actions();
   loops_.front()->run_once(max_wait);
   engine_->drain_actions();
@@ -236,6 +233,7 @@ void Endpoint::Impl::poll_once(Duration max_wait) {
 
 bool Endpoint::Impl::poll(Duration max_wait) {
   if (!polls()) return false;
+  keeper_->poll();
   engine_->drain_actions();
   if (engine_->run_handlers()) return true;
   const bool progress = loops_.front()->run_once(max_wait);
@@ -247,6 +245,7 @@ size_t Endpoint::Impl::poll_events(std::span<Event> events, Duration max_wait) {
   const Time until = max_wait > kNever - now ? kNever : now + max_wait;
   if (!polls()) return engine_->take_events(events, until);
   for (;;) {
+    keeper_->poll();
     engine_->drain_actions();
     engine_->run_handlers();
     if (const size_t count = engine_->take_events(events, Time::min()); count > 0) return count;
@@ -274,15 +273,20 @@ Result<T> Endpoint::Impl::wait_for(Start start) {
 
 // ---------------------------------------------------------------- looking
 
+// Those that wait for their interfaces among the others.
 std::vector<NetInfo> Endpoint::Impl::nets() const {
-  auto [nets, nids] =
-      engine_->look([](const core::Core& core) { return std::pair(core.nets(), core.nids()); });
-  for (const auto& [id, driver] : nis_) {
-    const Nid& nid = nids[id - 1];  // the loopback NI, number 0, is not listed
-    for (NetInfo& net : nets) {
-      for (NiInfo& ni : net.nis) {
-        if (ni.nid == nid) ni.driver = driver->counters(id);
-      }
+  std::vector<NetInfo> nets = engine_->look([](const core::Core& core) { return core.nets(); });
+  for (const NiKeeper::Entry& entry : keeper_->list()) {
+    const NetId id = entry.nid.net();
+    auto net = std::find_if(nets.begin(), nets.end(), [&](const auto& n) { return n.net == id; });
+    if (!entry.up) {
+      if (net == nets.end()) net = nets.insert(nets.end(), NetInfo{id, {}});
+      net->nis.push_back(describe_waiting(entry));
+      continue;
+    }
+    if (net == nets.end()) continue;  // removed meanwhile
+    for (NiInfo& ni : net->nis) {
+      if (ni.nid == entry.nid) ni.driver = entry.driver->counters(entry.id);
     }
   }
   return nets;
@@ -290,10 +294,11 @@ std::vector<NetInfo> Endpoint::Impl::nets() const {
 
 std::vector<PeerInfo> Endpoint::Impl::peers() const {
   std::vector<PeerInfo> peers = engine_->look([](const core::Core& core) { return core.peers(); });
+  const std::vector<NiKeeper::Entry> nis = keeper_->list();
   for (PeerInfo& peer : peers) {
     for (PeerNiInfo& peer_ni : peer.nis) {
-      for (const auto& [id, driver] : nis_) {
-        for (ConnectionInfo& connection : driver->connections(id, peer_ni.nid)) {
+      for (const NiKeeper::Entry& ni : nis) {
+        for (ConnectionInfo& connection : ni.driver->connections(ni.id, peer_ni.nid)) {
           peer_ni.connections.push_back(std::move(connection));
         }
       }
@@ -315,6 +320,16 @@ Result<std::unique_ptr<Endpoint>> Endpoint::start(const Settings& settings, Logg
 
 void Endpoint::stop() {
   impl_->stop();
+}
+
+Result<Nid> Endpoint::add_ni(const NiSettings& ni) {
+  return impl_->keeper().add(ni);
+}
+Status Endpoint::del_ni(const Nid& nid) {
+  return impl_->keeper().remove(nid);
+}
+Status Endpoint::del_net(NetId net, const std::string& interface) {
+  return impl_->keeper().remove(net, interface);
 }
 
 Result<MeHandle> Endpoint::me_attach(const MeSpec& me) {
@@ -391,6 +406,37 @@ Status Endpoint::delete_peer(const Nid& primary, const std::vector<Nid>& nids, b
       [&](core::Core& core, Time now) { return core.delete_peer(now, primary, nids, force); });
 }
 
+Status Endpoint::set_global(std::string_view name, int64_t value) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.set_global(now, name, value); });
+}
+Status Endpoint::change_nis(const NiSelection& which, const NiChange& change) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.change_nis(now, which, change); });
+}
+Status Endpoint::change_peers(const std::optional<Nid>& nid, const PeerChange& change) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.change_peers(now, nid, change); });
+}
+
+Status Endpoint::add_fault(const FaultRule& rule) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.add_fault(now, rule); });
+}
+size_t Endpoint::del_faults(FaultKind kind, const Nid& source, const Nid& dest) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time now) { return core.del_faults(now, kind, source, dest); });
+}
+void Endpoint::reset_faults(FaultKind kind) {
+  impl_->engine().with_core([&](core::Core& core, Time now) {
+    core.reset_faults(now, kind);
+    return true;
+  });
+}
+std::vector<FaultInfo> Endpoint::faults(FaultKind kind) const {
+  return impl_->engine().look([&](const core::Core& core) { return core.faults(kind); });
+}
+
 size_t Endpoint::poll_events(std::span<Event> events, std::chrono::nanoseconds max_wait) {
   return impl_->poll_events(events, max_wait);
 }
@@ -403,6 +449,9 @@ std::vector<Nid> Endpoint::nids() const {
 }
 const Settings& Endpoint::settings() const {
   return impl_->settings();
+}
+GlobalSettings Endpoint::global() const {
+  return impl_->engine().look([](const core::Core& core) { return core.global(); });
 }
 std::vector<NetInfo> Endpoint::nets() const {
   return impl_->nets();

@@ -12,8 +12,10 @@ Engine::Engine(const Settings& settings, Logger& logger)
       rng_(wall_clock_ns()) {}
 
 void Engine::bind_driver(NiId ni, Lnd* driver) {
+  const std::lock_guard lock(mutex_);
   if (drivers_.size() <= ni) drivers_.resize(ni + 1, nullptr);
   drivers_[ni] = driver;
+  ++drivers_version_;
 }
 
 // Leaves the mutex, then does what the decision asks of the outside: the timer, and whoever waits
@@ -63,7 +65,7 @@ void Engine::handle_peer_down(NiId ni, const Nid& peer, Time last_heard) {
 void Engine::handle_ni_fatal(NiId ni, bool fatal, std::string_view reason) {
   logger_.warn("NI {} is {}: {}", ni, fatal ? "down" : "up again", reason);
   decide_locked(clock_now_coarse(),
-                [&](Time now) { core_.handle_ni_fatal(now, ni, fatal); });
+                [&](Time now) { core_.handle_ni_fatal(now, ni, fatal, reason); });
 }
 
 void Engine::drain_actions() {
@@ -73,6 +75,10 @@ void Engine::drain_actions() {
   while (core_.has_actions()) {
     batch_.clear();
     core_.take_actions(batch_);
+    if (batch_drivers_version_ != drivers_version_) {
+      batch_drivers_ = drivers_;
+      batch_drivers_version_ = drivers_version_;
+    }
     lock.unlock();
     dispatch(batch_);
     lock.lock();
@@ -84,13 +90,15 @@ void Engine::dispatch(const std::vector<core::Action>& actions) {
   touched_.clear();
   for (const core::Action& action : actions) {
     if (const auto* send = std::get_if<SendAction>(&action)) {
-      Lnd* driver = drivers_[send->ni];
+      Lnd* driver = batch_drivers_[send->ni];
       driver->send(*send);
       if (std::find(touched_.begin(), touched_.end(), driver) == touched_.end())
         touched_.push_back(driver);
+    } else if (const auto* receive = std::get_if<ReceiveAction>(&action)) {
+      batch_drivers_[receive->ni]->receive(*receive);
     } else {
-      const ReceiveAction& receive = std::get<ReceiveAction>(action);
-      drivers_[receive.ni]->receive(receive);
+      const LndTimeoutAction& change = std::get<LndTimeoutAction>(action);
+      batch_drivers_[change.ni]->set_lnd_timeout(change.ni, change.timeout);
     }
   }
   for (Lnd* driver : touched_) driver->flush();

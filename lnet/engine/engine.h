@@ -34,10 +34,11 @@ class Engine final : public LndHost {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // REQUIRES (all three): before the first message.
-  void set_arm_timer(ArmTimer arm) { arm_timer_ = std::move(arm); }
-  // Which driver serves the NI that the core adds next.
+  // Which driver serves a NI. Thread: any, before the core adds the NI. Lifetime: the driver
+  // outlives all calls of this.
   void bind_driver(NiId ni, Lnd* driver);
+  // REQUIRES (both): before the first message.
+  void set_arm_timer(ArmTimer arm) { arm_timer_ = std::move(arm); }
   // Calls of the application leave what they start to the next drain_actions() instead of moving it
   // themselves; `wake` tells whoever calls that.
   void leave_actions_to_poller(std::function<void()> wake) { wake_poller_ = std::move(wake); }
@@ -101,12 +102,13 @@ class Engine final : public LndHost {
   Logger& logger_;
   ArmTimer arm_timer_;
   std::function<void()> wake_poller_;
-  std::vector<Lnd*> drivers_;  // by NiId; fixed before the first message
 
   mutable std::mutex mutex_;
   // ---- guarded by mutex_
   core::Core core_;
-  Time armed_ = kNever;  // what arm_timer_ was last asked for
+  std::vector<Lnd*> drivers_;     // by NiId
+  uint64_t drivers_version_ = 0;  // of drivers_
+  Time armed_ = kNever;           // what arm_timer_ was last asked for
   bool draining_ = false;
   bool waiting_over_ = false;
   uint32_t handler_waiters_ = 0;
@@ -116,7 +118,9 @@ class Engine final : public LndHost {
   std::condition_variable handler_events_;
   std::condition_variable poll_events_;
 
-  std::vector<core::Action> batch_;             // the present drainer's
+  std::vector<core::Action> batch_;  // the present drainer's
+  std::vector<Lnd*> batch_drivers_;  // the present drainer's copy of drivers_
+  uint64_t batch_drivers_version_ = 0;
   std::vector<Lnd*> touched_;                   // the present drainer's: drivers to flush
   std::vector<core::CoreEvent> handler_batch_;  // run_handlers'
 

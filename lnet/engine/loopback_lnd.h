@@ -17,6 +17,7 @@ class LoopbackLnd final : public Lnd {
   Result<NiStarted> start_ni(NiId ni, const NiSettings& settings) override;
   void open() override {}
   void stop_ni(NiId) override {}
+  void set_lnd_timeout(NiId, Duration) override {}
   void send(const SendAction& send) override;
   void flush() override {}
   void receive(const ReceiveAction& receive) override;

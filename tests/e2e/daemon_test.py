@@ -8,6 +8,7 @@
 As root, everything runs as an unprivileged user; what needs two users is skipped aloud otherwise.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -222,7 +223,7 @@ net:
         for text, name in (("interfaces: {0: nosuch0}", "nosuch0"), ("nid: 192.0.2.77@tcp", "192.0.2.77")):
             a = self.daemon(name, "127.0.0.2@tcp")
             a.write_config(f"net:\n  - net type: tcp\n    local NI(s):\n      - {text}\n"
-                           f"ulnet: {{accept: all, accept_port: {self.port}}}\n")
+                           f"ulnet: {{accept: all, accept_port: {self.port}, wait_for_interfaces: false}}\n")
             a.spawn("--socket", a.socket)
             self.assertEqual(a.process.wait(timeout=10), 3)
             self.assertRegex(a.log_text(), rf"{a.config}:4.*{name}")
@@ -303,6 +304,104 @@ net:
             self.assertIn("errno: -100\n", run.stderr)
             self.assertEqual(ctl(path, *words, "--json").returncode, status)
 
+    def test_fault_rules_at_run_time(self):
+        a, b = self.pair()
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.assertEqual(ctl(a, "fault", "drop", "show").stdout, "")
+        # What B receives vanishes; A waits in vain.
+        add = ctl(b, "fault", "drop", "add", "-s", "*", "-d", "tcp", "-r", "1", "-m", "GET", "-p", "0")
+        self.assertEqual((add.returncode, add.stdout, add.stderr), (0, "", ""))
+        begin = time.monotonic()
+        self.assertIn("Connection timed out", ctl(a, "ping", "-t", "0.5", b.nid).stdout)
+        self.assertGreaterEqual(time.monotonic() - begin, 0.5)
+        self.assertEqual(self.same_tree(b, "fault", "drop", "show"), """\
+fault:
+-     rule_type: drop
+      fa_src: <?>
+      fa_dst: 255.255.255.255@tcp
+      fa_ptl_mask: 1
+      fa_msg_mask: 4
+      da_rate: 1
+      da_interval: 0
+      ds_dropped: 1
+      fs_count: 1
+      fs_put: 0
+      fs_ack: 0
+      fs_get: 1
+      fs_reply: 0
+""")
+        self.assertEqual(ctl(b, "fault", "drop", "reset").returncode, 0)
+        self.assertIn("ds_dropped: 0\n", ctl(b, "fault", "drop", "show").stdout)
+        self.assertEqual(ctl(b, "fault", "drop", "del", "-s", "*", "-d", "tcp").returncode, 0)
+        self.assertEqual(ctl(b, "fault", "drop", "show").stdout, "")
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        # What A sends fails at once, and counts.
+        self.assertEqual(ctl(a, "fault", "drop", "add", "-s", a.nid, "-d", b.nid, "-r", "1",
+                             "-e", "local_timeout").returncode, 0)
+        begin = time.monotonic()
+        self.assertIn("Invalid argument", ctl(a, "ping", "-t", "20", b.nid).stdout)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertIn("local_timeout_count: 1\n", ctl(a, "stats", "show").stdout)
+        # What B receives is late, until the rule goes.
+        self.assertEqual(ctl(a, "fault", "drop", "del", "--all").returncode, 0)
+        self.assertEqual(ctl(b, "fault", "delay", "add", "-s", "*", "-d", "*", "-r", "1", "-m", "GET",
+                             "-l", "1").returncode, 0)
+        begin = time.monotonic()
+        self.assertEqual(ctl(a, "ping", "-t", "20", b.nid).returncode, 0)
+        self.assertGreaterEqual(time.monotonic() - begin, 1)
+        self.assertIn("ls_delayed: 1\n", self.same_tree(b, "fault", "delay", "show", "-v", "4"))
+        self.assertEqual(ctl(b, "fault", "delay", "del", "-a").returncode, 0)
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.assertIn("'fault delay del' by uid", b.log_text())
+
+    def test_stopping_with_delayed_messages_takes_no_longer(self):
+        a, b = self.pair()
+        ctl(a, "ping", b.nid)
+        for daemon, message in ((a, "GET"), (b, "REPLY")):
+            self.assertEqual(ctl(daemon, "fault", "delay", "add", "-s", "*", "-d", "*", "-r", "2", "-m", message,
+                                 "-l", "3600").returncode, 0)
+        ctl(a, "ping", "-t", "0.1", b.nid)  # the first of two: held by A
+        ctl(a, "ping", "-t", "0.1", b.nid)  # its answer: held by B
+        self.assertIn("ls_delayed: 1\n", ctl(a, "fault", "delay", "show").stdout)
+        self.assertIn("ls_delayed: 1\n", ctl(b, "fault", "delay", "show").stdout)
+        for daemon in (a, b):
+            status, took = daemon.end()
+            self.assertEqual(status, 0, daemon.log_text())
+            self.assertLess(took, 5)
+
+    def test_wrong_fault_rules_are_named(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.start()
+        refused = ctl(a, "fault", "drop", "add", "-s", "*", "-d", "*", "-r", "1", "-i", "5")
+        self.assertEqual((refused.returncode, refused.stdout), (234, ""))
+        self.assertEqual(refused.stderr, """\
+---
+add:
+-     fault:
+      errno: -22
+      descr: ! "rate 1 and interval 5: exactly one of them must be above 0"
+...
+""")
+        refused = ctl(a, "fault", "delay", "del", "-s", "*", "-d", a.nid)
+        self.assertEqual(refused.returncode, 234)
+        self.assertIn("del:\n-     fault:\n      errno: -2\n", refused.stderr)
+        a.end()
+        a.write_config(CONFIG.format(nid=a.nid, port=self.port, socket=a.socket) +
+                       "fault: {drop: [{source: '*', dest: '*', rate: none}]}\n")
+        a.spawn()
+        self.assertEqual(a.process.wait(timeout=10), 2)
+        self.assertRegex(a.log_text(), rf"{a.config}:9:47: 'rate' must be a number from 1 to \d+, not 'none'\n")
+
+    def test_fault_rules_of_the_configuration(self):
+        a, b = self.daemon("a", "127.0.0.2@tcp"), self.daemon("b", "127.0.0.3@tcp")
+        b.write_config(CONFIG.format(nid=b.nid, port=self.port, socket=b.socket) +
+                       "fault: {drop: [{source: '*', dest: 127.0.0.3@tcp, rate: 2, message: GET}]}\n")
+        a.start()
+        b.start()
+        self.assertNotEqual(ctl(a, "ping", "-t", "0.3", b.nid).returncode, 0)  # the first of two
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.assertIn("fault_rule: 1\n", ctl(b, "stats", "show", "-v", "4").stdout)
+
     # UX-2
     def test_every_error_is_yaml_and_json(self):
         a = self.daemon("a", "127.0.0.2@tcp")
@@ -312,6 +411,10 @@ net:
         commands += [("ping", word) for word in ("1.2.3@tcp", "[", "''", "10.0.0.[1-999]@tcp", "*@tcp", ",")]
         commands += [(word,) for word in ("nett", "-x", "--", "\u2013v", "#", "- a", "{}")]
         commands += [("net", "show", "-v", word) for word in ("5", "-1", "x", "99999999999999999999")]
+        commands += [("set", word, "1") for word in ("retry", "x: y", "\n", "- a", "''")]
+        commands += [("set", "retry_count", word) for word in ("-1", "x: y", "\n", "\"", "%s%n", "\u2603")]
+        commands += [("net", "set"), ("net", "set", "--all"), ("peer", "set", "--all", "--health", "': \n"),
+                     ("net", "set", "--nid", "x: y", "--health", "1")]
         for words in commands:
             plain, tree = ctl(a, *words), ctl(a, "--json", *words)
             if words == ("net", "show", "--net", ""):
@@ -325,6 +428,145 @@ net:
                 same = next(iter(yaml.safe_load(plain.stderr or plain.stdout).values()))[0]
                 same = same if "errno" in same else next(iter(same.values()))  # style B puts them one level down
                 self.assertEqual((same["errno"], same["descr"]), (block["errno"], block["descr"]), words)
+
+    def shown(self, daemon, *words):
+        return json.loads(ctl(daemon, *words, "show", "-v", "4", "--json").stdout)
+
+    def settings(self, daemon):
+        return json.loads(ctl(daemon, "global", "show", "--json").stdout)["global"]
+
+    def local_ni(self, daemon):
+        return self.shown(daemon, "net")["net"][1]["local NI(s)"][0]
+
+    def change(self, daemon, *words):
+        done = ctl(daemon, *words)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), words)
+
+    # HL-6
+    def test_the_order_of_setting_parameters_does_not_matter(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        wanted = {"health_sensitivity": 100, "retry_count": 3, "transaction_timeout": 40}
+        states = []
+        for order in itertools.permutations(wanted.items()):
+            a.write_config(CONFIG.format(nid=a.nid, port=self.port, socket=a.socket) +
+                           "global: {health_sensitivity: 0}\n")
+            a.start()
+            for name, value in order:
+                self.change(a, "set", name, str(value))
+            states.append(self.settings(a))
+            self.change(a, "set", "health_sensitivity", "0")
+            self.assertEqual(self.settings(a)["retry_count"], 3)
+            self.change(a, "set", "health_sensitivity", "100")
+            states.append(self.settings(a))
+            a.end()
+            a.notify.recv(4096)  # STOPPING
+        self.assertEqual(len(states), 12)
+        for state in states:
+            self.assertEqual(state, states[0])
+            self.assertEqual({name: state[name] for name in wanted}, wanted)
+            self.assertEqual((state["lnd_timeout"], state["ulnet"]["operation_bound"]), (9, 40))
+
+    def test_the_rule_between_time_out_and_retries_is_exact(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.start()
+        self.change(a, "set", "retry_count", "3")
+        self.change(a, "set", "transaction_timeout", "4")
+        for words, text in ((("transaction_timeout", "3"), "transaction_timeout 3 must be above retry_count 3"),
+                            (("retry_count", "4"), "retry_count 4 must be below transaction_timeout 4")):
+            before = self.settings(a)
+            refused = ctl(a, "set", *words)
+            self.assertEqual(refused.stderr, f"add:\n    - {words[0]}:\n          errno: -22\n"
+                                             f"          descr: \"{text}\"\n")
+            self.assertEqual(refused.returncode, 234)
+            self.assertEqual(self.settings(a), before)
+
+    # HL-8
+    def test_health_settings_have_ranges(self):
+        a, b = self.pair()
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        before = (self.settings(a), self.local_ni(a)["health stats"]["health value"])
+        for value in ("1001", "-1", "abc", "1e3", "", " 1", "1000.0", "99999999999999999999"):
+            for words in (("set", "health_sensitivity", value), ("net", "set", "--nid", a.nid, "--health", value),
+                          ("net", "set", "--all", "--health-sensitivity", value),
+                          ("peer", "set", "--nid", b.nid, "--health", value)):
+                refused = ctl(a, *words)
+                self.assertNotEqual(refused.returncode, 0, words)
+                if value != "":  # nothing at all is another mistake
+                    self.assertRegex(refused.stderr, r"health(_sensitivity)? must be a number from 0 to 1000, not ")
+        self.assertEqual((self.settings(a), self.local_ni(a)["health stats"]["health value"]), before)
+        for value in ("0", "1000"):
+            self.change(a, "set", "health_sensitivity", value)
+            self.assertEqual(self.settings(a)["health_sensitivity"], int(value))
+
+    # HL-7
+    def test_the_time_outs_in_force_are_shown_and_kept(self):
+        a = self.daemon("a", "127.0.0.2@tcp")
+        a.write_config(CONFIG.format(nid=a.nid, port=self.port, socket=a.socket).replace(
+            f"- nid: {a.nid}", f"- nid: {a.nid}\n        lnd tunables: {{timeout: 7}}"))
+        a.start()
+
+        def in_force():
+            ours = self.settings(a)["ulnet"]["lnd_timeouts"][0]
+            self.assertEqual(self.local_ni(a)["lnd tunables"]["timeout"], ours["in_force"])
+            return ours["in_force"], ours["reason"], ours["attempt_bound"]
+
+        self.assertEqual(in_force(), (7, "set", 22))
+        refused = ctl(a, "set", "transaction_timeout", "21")
+        self.assertIn("3 attempts at the LND timeout 7 of 127.0.0.2@tcp take 22 s; at least 22 would do",
+                      refused.stderr)
+        self.assertIn("at most 49 would do", ctl(a, "net", "set", "--net", "tcp", "--lnd-timeout", "50").stderr)
+        self.assertEqual(in_force(), (7, "set", 22))
+        self.change(a, "net", "set", "--net", "tcp", "--lnd-timeout", "0")
+        self.assertEqual(in_force(), (49, "derived", 148))
+        self.assertIn("    lnd_timeout: 49\n", self.same_tree(a, "global", "show"))
+        self.change(a, "set", "transaction_timeout", "31")
+        self.assertEqual(in_force(), (10, "derived", 31))
+        # And the driver keeps it.
+        self.change(a, "net", "set", "--nid", a.nid, "--lnd-timeout", "1")
+        with socket.create_server(("127.0.0.4", self.port)):
+            begin = time.monotonic()
+            self.assertIn("failed to ping", ctl(a, "ping", "-t", "30", "127.0.0.4@tcp").stdout)
+            self.assertLess(time.monotonic() - begin, 10)
+
+    # HL-16
+    def test_health_by_hand(self):
+        a, b = self.pair()
+        self.change(a, "set", "health_sensitivity", "0")  # so that nothing but the hand moves it
+        for value, status in ((500, "up"), (0, "down"), (500, "down"), (1000, "up")):
+            self.change(a, "net", "set", "--nid", a.nid, "--health", str(value))
+            ni = self.local_ni(a)
+            self.assertEqual((ni["health stats"]["health value"], ni["status"]), (value, status))
+        self.assertRegex(a.log_text(), r"""'net set' \{"nid":"127\.0\.0\.2@tcp","health":"500"\} by uid \d+, pid \d+""")
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        self.change(a, "peer", "set", "--nid", b.nid, "--health", "7")
+        self.assertEqual(self.shown(a, "peer")["peer"][0]["peer ni"][0]["health stats"]["health value"], 7)
+        self.change(a, "peer", "set", "--all", "--health", "1000")
+        self.assertEqual(self.shown(a, "peer")["peer"][0]["peer ni"][0]["health stats"]["health value"], 1000)
+        for words, text in ((("net", "set", "--nid", "127.0.0.9@tcp", "--health", "1"), "no local NI 127.0.0.9@tcp"),
+                            (("peer", "set", "--nid", "127.0.0.9@tcp", "--health", "1"), "no peer NI 127.0.0.9@tcp"),
+                            (("net", "set", "--net", "tcp7", "--health", "1"), "no local net tcp7"),
+                            (("net", "set", "--nid", "0@lo", "--health", "1"), "0@lo has nothing that could be set")):
+            refused = ctl(a, *words)
+            self.assertEqual(refused.returncode, 234)
+            self.assertRegex(refused.stderr, rf"^---\nset:\n-     {words[0]}:\n      errno: -\d+\n      descr: ! \"{text}")
+
+    # Decisions D3
+    def test_sensitivity_of_net_ni_and_peer(self):
+        a, b = self.pair()
+        self.assertEqual(ctl(a, "ping", b.nid).returncode, 0)
+        in_force = lambda: (self.local_ni(a)["ulnet"]["health_sensitivity"],  # noqa: E731
+                            self.shown(a, "peer")["peer"][0]["peer ni"][0]["ulnet"]["health_sensitivity"])
+        self.assertEqual(in_force(), (100, 100))
+        self.change(a, "net", "set", "--net", "tcp", "--health-sensitivity", "20")
+        self.assertEqual(in_force(), (20, 20))
+        self.change(a, "net", "set", "--nid", a.nid, "--health-sensitivity", "30")
+        self.change(a, "peer", "set", "--nid", b.nid, "--health-sensitivity", "40")
+        self.assertEqual(in_force(), (30, 40))
+        self.assertIn("health_sensitivity: 20\n", self.same_tree(a, "net", "show", "-v"))
+        self.change(a, "net", "set", "--nid", a.nid, "--health-sensitivity", "default")
+        self.change(a, "peer", "set", "--nid", b.nid, "--health-sensitivity", "default")
+        self.change(a, "net", "set", "--net", "tcp", "--health-sensitivity", "default")
+        self.assertEqual(in_force(), (100, 100))
 
     def test_only_some_may_change_things(self):
         if os.geteuid() != 0:

@@ -12,6 +12,17 @@ _SO_RCVBUFFORCE = 33
 _SYN = 0x02
 
 
+def enter_namespace(name):
+    """A namespace is a property of the thread: what this one opens from now on is in there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    namespace = os.open(f"/var/run/netns/{name}", os.O_RDONLY)
+    try:
+        if libc.setns(namespace, _CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+    finally:
+        os.close(namespace)
+
+
 class Capture:
     """Captures what passes the device while the `with` block runs."""
 
@@ -50,20 +61,18 @@ class Capture:
                 except TimeoutError:
                     pass
 
-    # A namespace is a property of the thread, and a socket stays in the one where it was made.
+    # A socket stays in the namespace where it was made.
     def _open(self):
-        libc = ctypes.CDLL(None, use_errno=True)
-        namespace = os.open(f"/var/run/netns/{self._namespace}", os.O_RDONLY)
-        try:
-            if libc.setns(namespace, _CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), "setns")
-        finally:
-            os.close(namespace)
+        enter_namespace(self._namespace)
         packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         packets.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
         packets.bind((self._device, 0))
         packets.settimeout(0.1)
         return packets
+
+    def packets_from(self, address):
+        """How many TCP packets with this source have passed so far."""
+        return sum(1 for parsed in map(_parse, list(self._packets)) if parsed and parsed[0].startswith(f"{address}:"))
 
     def streams(self):
         """What each end of each connection sent, by "SOURCE:PORT - DESTINATION:PORT (START)"; cut at a gap."""

@@ -24,7 +24,7 @@ def without_ipv6(lab):
     two = b.daemon(config(["eth0"]))
     one.ping("10.0.1.2@tcp")
     two.ping("10.0.1.1@tcp")
-    refused = a.start_daemon(config(["fd00::1@tcp"], port=1988), "with-ipv6")
+    refused = a.start_daemon(config(["fd00::1@tcp"], port=1988, wait_for_interfaces=False), "with-ipv6")
     check(refused.wait(5) == 3, "an IPv6 NI came up without IPv6")
     check("fd00::1@tcp" in refused.output() and "is not on this host" in refused.output(), refused.output())
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lnet/wire/ping_info.h"
@@ -27,6 +28,15 @@ uint8_t content_byte(uint64_t key, uint64_t index) {
 
 void fill(std::vector<uint8_t>& memory, uint64_t key) {
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = content_byte(key, i);
+}
+
+// All NIs of the node, but those that were gone just then, or in a life of fewer.
+bool describes(const PingInfo& info, const Node& node) {
+  const std::vector<Nid> nids = node.all_nids();
+  const bool all_known = std::all_of(info.nis.begin(), info.nis.end(), [&](const PingNi& ni) {
+    return std::find(nids.begin(), nids.end(), ni.nid) != nids.end();
+  });
+  return all_known && (node.has_lost_nis() || node.nids_vary() || info.nis.size() == nids.size());
 }
 
 // The first of `bytes` bytes at `at` that is not the key's content from `index` on.
@@ -332,8 +342,7 @@ void Applications::check_reply(Node& node, const Operation& operation, const Eve
   if (operation.kind == OperationKind::kPing) {
     const auto info = decode_ping_info({operation.memory.data(), event.mlength}, 200);
     const Node* target = operation.target.is_lo() ? &node : cluster_.owner(operation.target);
-    if (!info || target == nullptr ||
-        (info->nis.size() != target->spec().nis.size() && !target->nids_vary()))
+    if (!info || target == nullptr || !describes(*info, *target))
       return wrong(node, operation, "a ping answer that does not describe its target");
     for (const PingNi& ni : info->nis) {
       if (cluster_.owner(ni.nid) != target) wrong(node, operation, "a NID of somebody else");

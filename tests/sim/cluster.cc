@@ -43,16 +43,47 @@ void Node::start() {
   if (cluster_.decorate_) decorated_ = cluster_.decorate_(*this);
   lnd_ = std::make_unique<SimLnd>(cluster_.network_, index_, host());
   loopback_ = std::make_unique<LoopbackLnd>(*this);
-  for (const NiSettings& settings : spec_.nis) {
-    const NiStarted started = lnd_->start_ni(core_->next_ni_id(), settings).value();
-    ULNET_ASSERT(core_->add_ni(cluster_.now(), settings, started).has_value(),
-                 "two NIs with one NID");
-  }
+  ids_.clear();
+  for (const NiSettings& settings : spec_.nis) start_ni(settings);
   for (const PeerSettings& peer : spec_.peers)
-    ULNET_ASSERT(core_->configure_peer(cluster_.now(), peer).is_ok(), "two peers with one NID");
+    ULNET_ASSERT(core_->configure_peer(now(), peer).is_ok(), "two peers with one NID");
+  for (const FaultRule& rule : spec_.faults)
+    ULNET_ASSERT(core_->add_fault(now(), rule).is_ok(), "a bad fault rule");
   lnd_->open();
   cluster_.trace_.note(cluster_.now(), "start",
                        {{"node", index_}, {"incarnation", incarnation_}, {"cookie", cookie}});
+  settle();
+}
+
+void Node::start_ni(const NiSettings& settings) {
+  const NiId id = core_->reserve_ni();
+  const NiStarted started = lnd_->start_ni(id, settings).value();
+  ULNET_ASSERT(core_->add_ni(now(), id, settings, started).is_ok(), "two NIs with one NID");
+  ids_[started.nid] = id;
+}
+
+// As the engine does it: the core first, then the driver, whose completions find the NI gone.
+void Node::remove_ni(const Nid& nid) {
+  const auto found = ids_.find(nid);
+  if (!running() || found == ids_.end()) return;
+  const NiId id = found->second;
+  ids_.erase(found);
+  has_lost_nis_ = true;
+  cluster_.trace_.note(now(), "ni-gone", {{"node", index_}, {"ni", id}});
+  ULNET_ASSERT(core_->remove_ni(now(), id).is_ok(), "a NI that is up can be removed");
+  settle();
+  lnd_->stop_ni(id);
+  settle();
+}
+
+void Node::add_ni(const Nid& nid) {
+  if (!running() || ids_.contains(nid)) return;
+  for (const NiSettings& settings : spec_.nis) {
+    if (*settings.nid == nid) start_ni(settings);
+  }
+  if (!ids_.contains(nid)) return;  // a life without it
+  cluster_.trace_.note(now(), "ni-back", {{"node", index_}, {"ni", ids_.at(nid)}});
+  lnd_->open();
   settle();
 }
 
@@ -119,11 +150,10 @@ void Node::stall(Time until) {
 }
 
 void Node::set_fatal(const Nid& nid, bool fatal) {
-  for (size_t i = 0; i < spec_.nis.size(); ++i) {
-    if (*spec_.nis[i].nid == nid && running())
-      host().handle_ni_fatal(static_cast<NiId>(i + 1), fatal, "link");
-  }
-  if (running()) settle();
+  const auto found = ids_.find(nid);
+  if (!running() || found == ids_.end()) return;
+  host().handle_ni_fatal(found->second, fatal, "link");
+  settle();
 }
 
 // ---------------------------------------------------------------- the driver's reports
@@ -173,8 +203,15 @@ void Node::dispatch(const core::Action& action) {
     if (send->ni == kLoopbackNi) {
       loopback_->send(*send);
     } else {
+      const bool there = std::any_of(ids_.begin(), ids_.end(),
+                                     [&](const auto& each) { return each.second == send->ni; });
+      ULNET_ASSERT(there, "a core sends by a NI that it has removed");
       lnd_->send(*send);
     }
+    return;
+  }
+  if (const auto* timeout = std::get_if<LndTimeoutAction>(&action)) {
+    lnd_->set_lnd_timeout(timeout->ni, timeout->timeout);
     return;
   }
   const auto& receive = std::get<ReceiveAction>(action);
@@ -247,6 +284,8 @@ Cluster::~Cluster() {
 }
 
 Node& Cluster::add(NodeSpec spec) {
+  // What is in force: the bounds of operations are computed from it.
+  for (NiSettings& ni : spec.nis) ni.tcp.timeout_s = spec.global.lnd_timeout_s(ni.tcp.timeout_s);
   const auto index = static_cast<uint32_t>(nodes_.size());
   nodes_.push_back(std::make_unique<Node>(*this, index, std::move(spec)));
   for (const Nid& nid : nodes_.back()->nids()) by_nid_[nid] = nodes_.back().get();

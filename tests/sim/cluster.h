@@ -22,6 +22,7 @@ struct NodeSpec {
   GlobalSettings global;
   LimitSettings limits;
   std::vector<PeerSettings> peers;  // told by hand at each start
+  std::vector<FaultRule> faults;    // of each incarnation
 };
 
 // What a node's cores did, over all its lives.
@@ -77,6 +78,12 @@ class Node final : public LndHost {
   // The wall clock jumps; only the next incarnation's cookie comes from it.
   void step_clock(Duration by) { wall_offset_ += by; }
   void set_fatal(const Nid& nid, bool fatal);
+  // The NI of the spec with this NID goes, and comes back, while the node runs. Nothing when it is
+  // gone, or there, already.
+  void remove_ni(const Nid& nid);
+  void add_ni(const Nid& nid);
+  // Whether NIs have been removed from this node, even if they are back.
+  bool has_lost_nis() const { return has_lost_nis_; }
 
   // ---- LndHost
   MessageVerdict handle_message(const IncomingMessage& message) override;
@@ -91,6 +98,7 @@ class Node final : public LndHost {
  private:
   // What drivers report to.
   LndHost& host() { return decorated_ ? *decorated_ : static_cast<LndHost&>(*this); }
+  void start_ni(const NiSettings& settings);
   void dispatch(const core::Action& action);
   void deliver_events();
   void arm_timer();
@@ -102,6 +110,8 @@ class Node final : public LndHost {
   NodeSpec spec_;
   const std::vector<NiSettings> all_nis_ = spec_.nis;  // it was made with
   bool nids_vary_ = false;
+  std::map<Nid, NiId> ids_;  // of the NIs that are there
+  bool has_lost_nis_ = false;
   uint32_t incarnation_ = 0;
   NodeTotals past_;  // of the lives before this one
   Duration wall_offset_{};

@@ -1,5 +1,9 @@
 #include "tests/sim/faults.h"
 
+#include <cerrno>
+
+#include "lnet/base/assert.h"
+
 namespace ulnet::sim {
 
 Faults::Faults(Cluster& cluster, Applications& applications, uint64_t seed)
@@ -38,6 +42,7 @@ void Faults::inject(FaultKind kind) {
     case FaultKind::kRefuse:
     case FaultKind::kHide:
     case FaultKind::kReset:
+    case FaultKind::kNiGone:
       return break_path(kind);
     case FaultKind::kPartition:
     case FaultKind::kStall:
@@ -46,6 +51,9 @@ void Faults::inject(FaultKind kind) {
     case FaultKind::kRestart:
     case FaultKind::kClockStep:
       return break_node(kind);
+    case FaultKind::kDropRule:
+    case FaultKind::kDelayRule:
+      return add_rule(kind);
   }
 }
 
@@ -60,6 +68,8 @@ void Faults::break_path(FaultKind kind) {
       case FaultKind::kLinkDown:
         network.cut(nid, on);
         return cluster_.owner(nid)->set_fatal(nid, on);
+      case FaultKind::kNiGone:
+        return on ? cluster_.owner(nid)->remove_ni(nid) : cluster_.owner(nid)->add_ni(nid);
       case FaultKind::kCut:
         return network.cut(nid, on);
       case FaultKind::kRefuse:
@@ -98,6 +108,47 @@ void Faults::break_node(FaultKind kind) {
   }
 }
 
+void Faults::add_rule(FaultKind kind) {
+  Node& node = any_node();
+  if (!node.responsive()) return;
+  const FaultRule rule =
+      any_rule(kind == FaultKind::kDropRule ? ulnet::FaultKind::kDrop : ulnet::FaultKind::kDelay);
+  const Status added = node.core().add_fault(cluster_.now(), rule);
+  ULNET_ASSERT(added.is_ok() || added.code() == ENOSPC, "a random fault rule");
+  node.settle();
+  cluster_.queue().in(repair_time(), [this, &node] {
+    if (node.responsive()) remove_rules(node, cluster_.now());
+  });
+}
+
+FaultRule Faults::any_rule(ulnet::FaultKind kind) {
+  FaultRule rule;
+  rule.kind = kind;
+  if (rng_.chance(1, 2)) rule.source = any_nid();
+  if (rng_.chance(1, 2)) rule.dest = any_nid();
+  if (rng_.chance(1, 4)) rule.messages = static_cast<uint32_t>(rng_.between(1, 15));
+  if (rng_.chance(1, 2)) {
+    rule.rate = static_cast<uint32_t>(rng_.between(1, 5));
+  } else {
+    rule.interval_s = static_cast<uint32_t>(rng_.between(1, 5));
+  }
+  if (kind == ulnet::FaultKind::kDelay) {
+    rule.latency_s = static_cast<uint32_t>(rng_.between(1, 10));
+    return rule;
+  }
+  if (rng_.chance(1, 2))
+    rule.health_errors = rng_.chance(1, 2) ? kFaultAnyHealth : 1U << rng_.between(1, 10);
+  rule.random = rule.interval_s != 0 && rng_.chance(1, 2);
+  rule.drop_all = rng_.chance(1, 8);
+  return rule;
+}
+
+void Faults::remove_rules(Node& node, Time now) {
+  for (const auto kind : {ulnet::FaultKind::kDrop, ulnet::FaultKind::kDelay})
+    node.core().del_faults(now, kind, Nid::any(), Nid::any());
+  node.settle();
+}
+
 void Faults::partition(Node& node, bool on) {
   for (const Nid& nid : node.nids()) cluster_.network().cut(nid, on);
 }
@@ -129,7 +180,11 @@ void Faults::heal() {
       node.set_nids(node.all_nids());
     }
     if (!node.running()) node.start();
-    for (const Nid& nid : node.nids()) node.set_fatal(nid, false);
+    remove_rules(node, cluster_.now());
+    for (const Nid& nid : node.nids()) {
+      node.add_ni(nid);
+      node.set_fatal(nid, false);
+    }
   }
 }
 

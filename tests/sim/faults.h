@@ -17,13 +17,16 @@ enum class FaultKind : uint8_t {
   kRefuse,
   kHide,
   kReset,
+  kNiGone,  // a NI is removed from its running node, and added again
   kStall,
   kKill,
   kPowerLoss,
   kRestart,  // as after kill and power loss, now and then with fewer NIs, or in another order
   kClockStep,
+  kDropRule,  // the node's own fault injection
+  kDelayRule,
 };
-inline constexpr size_t kFaultKinds = 12;
+inline constexpr size_t kFaultKinds = 15;
 
 class Faults {
  public:
@@ -40,6 +43,9 @@ class Faults {
   void inject(FaultKind kind);
   void break_path(FaultKind kind);
   void break_node(FaultKind kind);
+  void add_rule(FaultKind kind);
+  FaultRule any_rule(ulnet::FaultKind kind);
+  static void remove_rules(Node& node, Time now);
   void partition(Node& node, bool on);
   void restart_later(Node& node, Duration downtime);
   std::vector<Nid> some_of(std::vector<Nid> nids);

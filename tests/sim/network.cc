@@ -68,6 +68,10 @@ void Network::open(const Nid& nid, uint32_t node, NiId ni, const TcpTunables& tu
   port.reconnect_max = std::chrono::milliseconds(tunables.max_reconnect_ms);
 }
 
+void Network::set_lnd_timeout(const Nid& nid, Duration timeout) {
+  if (Port* port = find_port(nid)) port->lnd_timeout = timeout;
+}
+
 void Network::close(const Nid& nid, Farewell how) {
   Port* port = find_port(nid);
   if (port == nullptr || port->host == nullptr) return;
@@ -481,16 +485,26 @@ Result<NiStarted> SimLnd::start_ni(NiId ni, const NiSettings& settings) {
 
 void SimLnd::open() {
   for (const auto& [ni, settings] : nis_) {
+    if (!opened_.insert(ni).second) continue;
     network_.open(*settings.nid, node_, ni, settings.tcp, host_);
   }
 }
 
 void SimLnd::stop_ni(NiId ni) {
   network_.close(*nis_.at(ni).nid, Farewell::kStop);
+  nis_.erase(ni);
+}
+
+void SimLnd::set_lnd_timeout(NiId ni, Duration timeout) {
+  NiSettings& settings = nis_.at(ni);
+  settings.tcp.timeout_s = static_cast<int32_t>(timeout / std::chrono::seconds(1));
+  network_.set_lnd_timeout(*settings.nid, timeout);
 }
 
 void SimLnd::send(const SendAction& send) {
-  network_.send(*nis_.at(send.ni).nid, send);
+  const auto ni = nis_.find(send.ni);
+  if (ni == nis_.end()) return host_.handle_send_done(send.id, stopped());
+  network_.send(*ni->second.nid, send);
 }
 
 void SimLnd::close_peer(NiId ni, const Nid& peer, std::string_view) {

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "lnet/base/rng.h"
@@ -57,6 +58,7 @@ class Network {
 
   // ---- drivers. A NID belongs to one node for the whole run; it listens from open to close.
   void open(const Nid& nid, uint32_t node, NiId ni, const TcpTunables& tunables, LndHost& host);
+  void set_lnd_timeout(const Nid& nid, Duration timeout);
   void close(const Nid& nid, Farewell how);
   void send(const Nid& source, const SendAction& send);
   void receive(const ReceiveAction& receive);
@@ -220,6 +222,7 @@ class SimLnd final : public Lnd {
   Result<NiStarted> start_ni(NiId ni, const NiSettings& settings) override;
   void open() override;
   void stop_ni(NiId ni) override;
+  void set_lnd_timeout(NiId ni, Duration timeout) override;
   void send(const SendAction& send) override;
   void flush() override {}
   void receive(const ReceiveAction& receive) override { network_.receive(receive); }
@@ -233,7 +236,8 @@ class SimLnd final : public Lnd {
   Network& network_;
   const uint32_t node_;
   LndHost& host_;
-  std::map<NiId, NiSettings> nis_;
+  std::map<NiId, NiSettings> nis_;  // those that have not been stopped
+  std::set<NiId> opened_;
 };
 
 }  // namespace ulnet::sim

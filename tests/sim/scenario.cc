@@ -114,6 +114,16 @@ void Scenario::read_node(const config::YamlEntry& entry, const GlobalSettings& g
   if (spec.nis.empty()) fields.error("a node needs a NID");
   const int64_t count = fields.number("count", 1);
   if (count < 1 || count > kGroupMax) fields.error(fmt::format("count: 1 to {}", kGroupMax));
+  for (const auto& [key, kind] :
+       {std::pair("drop_rules", FaultKind::kDrop), std::pair("delay_rules", FaultKind::kDelay)}) {
+    const config::YamlNode* rules = fields.child(key);
+    if (rules == nullptr) continue;
+    for (const config::YamlPtr& item : rules->items) {
+      Fields rule(item.get(), errors_);
+      spec.faults.push_back(rule.fault_rule(kind));
+      rule.finish();
+    }
+  }
   (void)fields.child("knows");  // read when all names are known
   const bool is_group = fields.has("count");
   fields.finish();

@@ -40,8 +40,12 @@ Scenario::Maker Scenario::deed_maker(const std::string& verb) {
       {"hide", &Scenario::hide},
       {"ni_down", &Scenario::ni_down},
       {"link_down", &Scenario::link_down},
+      {"remove_ni", &Scenario::remove_ni},
       {"reset", &Scenario::reset},
       {"heal", &Scenario::heal},
+      {"drop_rule", &Scenario::drop_rule},
+      {"delay_rule", &Scenario::delay_rule},
+      {"remove_rules", &Scenario::remove_rules},
   };
   const auto found = kDeeds.find(verb);
   return found != kDeeds.end() ? found->second : nullptr;
@@ -269,6 +273,31 @@ Scenario::Deed Scenario::link_down(Fields& fields) {
       cluster_.owner(nid)->set_fatal(nid, on);
     }
   });
+}
+
+Scenario::Deed Scenario::remove_ni(Fields& fields) {
+  const Nid nid = known_nid(fields, "nid");
+  return for_a_while(fields, [=, this](bool on) {
+    on ? cluster_.owner(nid)->remove_ni(nid) : cluster_.owner(nid)->add_ni(nid);
+  });
+}
+
+Scenario::Deed Scenario::add_rule(Fields& fields, FaultKind kind) {
+  Node* at = node(fields);
+  const FaultRule rule = fields.fault_rule(kind);
+  return [=, this] {
+    (void)at->core().add_fault(cluster_.now(), rule);
+    at->settle();
+  };
+}
+
+Scenario::Deed Scenario::remove_rules(Fields& fields) {
+  Node* at = node(fields);
+  return [=, this] {
+    for (const FaultKind kind : {FaultKind::kDrop, FaultKind::kDelay})
+      at->core().del_faults(cluster_.now(), kind, Nid::any(), Nid::any());
+    at->settle();
+  };
 }
 
 Scenario::Deed Scenario::reset(Fields& fields) {

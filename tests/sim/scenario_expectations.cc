@@ -78,7 +78,7 @@ Scenario::Maker Scenario::expectation_maker(const std::string& verb) {
       {"health", &Scenario::expect_health},   {"sent", &Scenario::expect_sent},
       {"pings", &Scenario::expect_pings},     {"recovering", &Scenario::expect_recovering},
       {"nids", &Scenario::expect_nids},       {"rate", &Scenario::expect_rate},
-      {"rest", &Scenario::expect_rest},
+      {"rest", &Scenario::expect_rest},       {"rules", &Scenario::expect_rules},
   };
   const auto found = kExpectations.find(verb);
   return found != kExpectations.end() ? found->second : nullptr;
@@ -323,6 +323,21 @@ Scenario::Deed Scenario::expect_rate(Fields& fields) {
       expect(line, fmt::format("requests per second from {} s to {} s", at, at + bin), wanted,
              requests / static_cast<int64_t>(bin));
     }
+  };
+}
+
+Scenario::Deed Scenario::expect_rules(Fields& fields) {
+  const int line = fields.line();
+  Node* at = node(fields);
+  const std::string word = fields.text("kind");
+  const FaultKind kind = word == to_string(FaultKind::kDrop) ? FaultKind::kDrop : FaultKind::kDelay;
+  if (word != to_string(kind)) fields.error(fmt::format("kind: '{}' is no kind of rule", word));
+  const int64_t acted = fields.number("acted");
+  return [=, this] {
+    int64_t found = 0;
+    for (const FaultInfo& info : at->core().faults(kind)) found += static_cast<int64_t>(info.acted);
+    expect(line, fmt::format("messages that {} rules of {} acted on", word, at->spec().name), acted,
+           found);
   };
 }
 

@@ -97,6 +97,25 @@ std::vector<std::string> Fields::list(const std::string& key) {
   return texts;
 }
 
+FaultRule Fields::fault_rule(FaultKind kind) {
+  FaultRule rule;
+  rule.kind = kind;
+  for (const std::string_view field : fault_fields(kind)) {
+    const config::YamlNode* value = find(std::string(field));
+    if (value == nullptr) continue;
+    std::vector<std::string> words;
+    for (const config::YamlPtr& item : value->items) words.push_back(item->text);
+    if (value->is_scalar()) words.push_back(value->text);
+    for (const std::string& word : words) {
+      if (const Status status = set_fault_field(rule, field, word); !status.is_ok())
+        error(status.text());
+    }
+  }
+  if (rule.rate == 0 && rule.interval_s == 0) rule.rate = 1;
+  if (const Status status = validate_fault(rule); !status.is_ok()) error(status.text());
+  return rule;
+}
+
 const config::YamlNode* Fields::child(const std::string& key) {
   return find(key);
 }

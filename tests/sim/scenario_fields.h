@@ -9,6 +9,7 @@
 
 #include "config/yaml.h"
 #include "lnet/base/time.h"
+#include "ulnet/fault.h"
 #include "ulnet/types.h"
 
 namespace ulnet::sim {
@@ -45,6 +46,8 @@ class Fields {
   Nid nid(const std::string& key);
   std::vector<std::string> list(const std::string& key);
   const config::YamlNode* child(const std::string& key);
+  // The fields of fault.h; 'rate' is 1 unless it or 'interval' is given.
+  FaultRule fault_rule(FaultKind kind);
 
   // Every key that nobody asked for is an error.
   void finish();

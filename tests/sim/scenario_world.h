@@ -83,8 +83,13 @@ class Scenario {
   Deed break_nids(Fields& fields, void (Network::*how)(const Nid&, bool));
   Deed ni_down(Fields& fields);
   Deed link_down(Fields& fields);
+  Deed remove_ni(Fields& fields);
   Deed reset(Fields& fields);
   Deed heal(Fields& fields);
+  Deed drop_rule(Fields& fields) { return add_rule(fields, FaultKind::kDrop); }
+  Deed delay_rule(Fields& fields) { return add_rule(fields, FaultKind::kDelay); }
+  Deed add_rule(Fields& fields, FaultKind kind);
+  Deed remove_rules(Fields& fields);
   // Turns a switch on now and, when the file says for how long, off again; as often as it says.
   Deed for_a_while(Fields& fields, std::function<void(bool)> toggle);
 
@@ -102,6 +107,7 @@ class Scenario {
   Deed expect_nids(Fields& fields);
   Deed expect_rate(Fields& fields);
   Deed expect_rest(Fields& fields);
+  Deed expect_rules(Fields& fields);
   void expect(int line, const std::string& what, int64_t wanted, int64_t found);
   void expect(int line, const std::string& what, Range wanted, int64_t found);
 

@@ -12,16 +12,7 @@ CoreWorld::Node& CoreWorld::add(const std::string& name, const std::vector<std::
   node->core = std::make_unique<core::Core>(global, limits, 0xC00C1E00 + next_seed_, next_seed_);
   ++next_seed_;
   for (const std::string& text : nids) {
-    NiSettings settings;
-    settings.nid = nid(text);
-    settings.net = settings.nid->net();
-    if (tune) tune(settings);
-    NiStarted started;
-    started.nid = *settings.nid;
-    started.lnd_timeout = std::chrono::seconds(settings.tcp.timeout_s);
-    const Result<NiId> id = node->core->add_ni(now, settings, started);
-    ULNET_ASSERT(id.has_value(), "a test's NI");
-    by_nid_[started.nid] = {node.get(), *id};
+    add_ni(*node, text, tune);
   }
   nodes_.push_back(std::move(node));
   return *nodes_.back();
@@ -49,6 +40,22 @@ void CoreWorld::unplug(const std::vector<std::string>& nids) {
   for (const std::string& text : nids) by_nid_.erase(nid(text));
 }
 
+NiId CoreWorld::add_ni(Node& node, const std::string& text,
+                       const std::function<void(NiSettings&)>& tune) {
+  NiSettings settings;
+  settings.nid = nid(text);
+  settings.net = settings.nid->net();
+  if (tune) tune(settings);
+  NiStarted started;
+  started.nid = *settings.nid;
+  started.lnd_timeout =
+      std::chrono::seconds(node.core->global().lnd_timeout_s(settings.tcp.timeout_s));
+  const NiId id = node.core->reserve_ni();
+  ULNET_ASSERT(node.core->add_ni(now, id, settings, started).is_ok(), "a test's NI");
+  by_nid_[started.nid] = {&node, id};
+  return id;
+}
+
 bool CoreWorld::collect() {
   bool any = false;
   for (const auto& node : nodes_) {
@@ -58,8 +65,10 @@ bool CoreWorld::collect() {
     for (const core::Action& action : actions) {
       if (const auto* send = std::get_if<SendAction>(&action)) {
         node->sends.push_back(*send);
+      } else if (const auto* receive_action = std::get_if<ReceiveAction>(&action)) {
+        receive(*node, *receive_action);
       } else {
-        receive(*node, std::get<ReceiveAction>(action));
+        node->lnd_timeouts.push_back(std::get<LndTimeoutAction>(action));
       }
     }
   }

@@ -29,6 +29,7 @@ class CoreWorld {
     std::map<uint64_t, SendAction> held;  // by cookie: kWait messages, still with their payload
     std::map<uint64_t, Node*> held_from;
     uint64_t protocol_errors = 0;
+    std::vector<LndTimeoutAction> lnd_timeouts;  // told to the driver
   };
 
   Time now = Time(std::chrono::seconds(1000));
@@ -43,6 +44,10 @@ class CoreWorld {
   void acquaint();
   // Nothing reaches these NIDs any more.
   void unplug(const std::vector<std::string>& nids);
+  // One more NI of a node.
+  NiId add_ni(Node& node, const std::string& nid,
+              const std::function<void(NiSettings&)>& tune = {});
+
   // Moves everything until nothing is left to do.
   void run();
   // Takes actions from the cores into Node::sends, without delivering. True if there were any.

@@ -21,7 +21,7 @@ TEXT_SUFFIXES = (".h", ".cc", ".c", ".py", ".sh", ".md", ".txt", ".yaml", ".in",
 
 # Our directories, and the prefixes of our own headers that a file in them may include. The longest matching path wins.
 # lnet/lnd.h and ulnet/ at the bottom of the stack are open to all; what they include keeps them there.
-BOTTOM = ["lnet/base/", "ulnet/result.h", "ulnet/status.h", "ulnet/types.h"]
+BOTTOM = ["lnet/base/", "ulnet/fault.h", "ulnet/result.h", "ulnet/status.h", "ulnet/types.h"]
 WIRE = BOTTOM + ["lnet/wire/"]
 DRIVER_SEAM = WIRE + ["lnet/lnd.h", "ulnet/settings.h", "ulnet/info.h"]
 LAYERS = {

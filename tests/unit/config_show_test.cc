@@ -37,7 +37,7 @@ std::vector<NetInfo> recorded_nets() {
     ni.nid = nid(address);
     ni.interface = interface;
     ni.stats = {sent, received, {}};
-    ni.tcp = TcpTunables{.conns_per_peer = 1};
+    ni.tcp = TcpTunables{.conns_per_peer = 1, .timeout_s = 50};
     return ni;
   };
   return {{NetId::lo(), {lo}},
@@ -133,13 +133,20 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
   ni.tx_credits = 255;
   ni.tx_credits_min = 250;
   ni.waiting = 1;
+  ni.delayed = 2;
   ni.failures = {{"local NI down", 2}};
   ni.driver = {{"connections", 3}};
   const std::string own =
       "            ulnet:\n"
+      "                  health_sensitivity: 100\n"
+      "                  lnd_timeout:\n"
+      "                        in_force: 0\n"
+      "                        reason: derived\n"
+      "                        attempt_bound: 0\n"
       "                  tx_credits: 255\n"
       "                  tx_credits_min: 250\n"
       "                  waiting: 1\n"
+      "                  delayed: 2\n"
       "                  failures:\n"
       "                        local NI down: 2\n"
       "                  driver:\n"
@@ -152,6 +159,7 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
   EXPECT_THAT(dump_style_a(show_peers({{peer.nid, true, 0, {peer}}}, {4, true}), kIndentShow),
               testing::EndsWith("                  next_ping: 0\n"
                                 "            ulnet:\n"
+                                "                  health_sensitivity: 100\n"
                                 "                  waiting: 0\n"
                                 "                  failures: {}\n"
                                 "                  connections:\n"
@@ -222,6 +230,62 @@ TEST(ShowGlobal, AsRecorded) {
   EXPECT_EQ(dump_style_b(show_global({})), recorded("global-show"));
 }
 
+// HL-7: what a person needs to compute when an operation ends.
+TEST(ShowGlobal, WithTheBoundsThatFollow) {
+  NiInfo lo;
+  lo.nid = Nid::lo();
+  NiInfo clamped;
+  clamped.nid = nid("10.0.0.1@tcp");
+  clamped.lnd_timeout_asked_s = 50;
+  clamped.lnd_timeout_s = 49;
+  clamped.attempt_bound_s = 148;
+  NiInfo derived = clamped;
+  derived.nid = nid("10.0.0.2@tcp");
+  derived.lnd_timeout_asked_s = 0;
+  NiInfo set = clamped;
+  set.nid = nid("10.0.0.3@tcp");
+  set.lnd_timeout_asked_s = set.lnd_timeout_s = 7;
+  set.attempt_bound_s = 22;
+  const std::vector<NetInfo> nets = {{NetId::lo(), {lo}},
+                                     {clamped.nid.net(), {clamped, derived, set}}};
+  EXPECT_EQ(dump_style_b(show_global({}, nets)), recorded("global-show") + R"(    ulnet:
+        operation_bound: 150
+        lnd_timeouts:
+            - nid: 10.0.0.1@tcp
+              in_force: 49
+              reason: "clamped: 50 is more than transaction_timeout leaves for an attempt"
+              attempt_bound: 148
+            - nid: 10.0.0.2@tcp
+              in_force: 49
+              reason: derived
+              attempt_bound: 148
+            - nid: 10.0.0.3@tcp
+              in_force: 7
+              reason: set
+              attempt_bound: 22
+)");
+}
+
+// Ours, and so printed only where somebody set it.
+TEST(ShowSensitivity, WhereItIsSet) {
+  NiInfo ni;
+  ni.nid = nid("10.0.0.1@tcp");
+  const auto text = [&] {
+    return dump_style_a(show_nets({{ni.nid.net(), {ni}}}, {2, false}), kIndentShow);
+  };
+  EXPECT_THAT(text(), testing::Not(testing::HasSubstr("health_sensitivity")));
+  ni.tunables.health_sensitivity = 20;
+  ni.own_health_sensitivity = 30;
+  EXPECT_THAT(text(), testing::HasSubstr("                  credits: 256\n"
+                                         "                  health_sensitivity: 20\n"));
+  EXPECT_THAT(text(), testing::HasSubstr("            CPT: \"[0]\"\n"
+                                         "            health_sensitivity: 30\n"));
+  PeerInfo peer{nid("10.0.0.2@tcp"), true, 0, {}, {}};
+  peer.own_health_sensitivity = 40;
+  EXPECT_EQ(show_peers({peer}, {1, false})["peer"][0]["health_sensitivity"], 40);
+  EXPECT_FALSE(show_peers({peer}, {0, false})["peer"][0].contains("health_sensitivity"));
+}
+
 TEST(ShowPing, AsRecorded) {
   const PingResult result{
       nid("10.77.0.2@tcp"), true, false, 0, {nid("10.77.0.2@tcp"), nid("10.77.1.2@tcp")}, 0};
@@ -246,6 +310,48 @@ TEST(ErrorBlocks, AsRecorded) {
                 error_style_a({"manage", "discover", -22,
                                "\"Unable to parse nidlist: invalid NID in nidstr\""}),
             recorded("err-bad-nid"));
+}
+
+// ---- faults. No recording has a rule in it; keys and order are spec config 8.10.
+
+TEST(ShowFaults, AreAListWithLnetctlsKeys) {
+  FaultRule drop;
+  drop.source = Nid::any();
+  drop.dest = parse_fault_nid("tcp1").value();
+  drop.rate = 10;
+  drop.messages = kFaultPut | kFaultGet;
+  drop.portals = uint64_t{1} << 63 | 2;
+  drop.health_errors = 1U << 2 | 1U << 9;
+  EXPECT_EQ(dump_style_a(show_faults({{.rule = drop, .examined = 21, .put = 2, .acted = 2}}, false),
+                         kIndentShow),
+            "fault:\n"
+            "-     rule_type: drop\n"
+            "      fa_src: <?>\n"
+            "      fa_dst: 255.255.255.255@tcp1\n"
+            "      fa_ptl_mask: 9223372036854775810\n"
+            "      fa_msg_mask: 6\n"
+            "      da_rate: 10\n"
+            "      da_interval: 0\n"
+            "      ds_dropped: 2\n"
+            "      fs_count: 21\n"
+            "      fs_put: 2\n"
+            "      fs_ack: 0\n"
+            "      fs_get: 0\n"
+            "      fs_reply: 0\n");
+  FaultRule delay;
+  delay.kind = FaultKind::kDelay;
+  delay.source = delay.dest = *Nid::parse("10.0.0.1@tcp");
+  delay.interval_s = 5;
+  delay.latency_s = 7;
+  const Json tree = show_faults({{.rule = delay, .acted = 3}}, false);
+  EXPECT_EQ(tree["fault"][0].dump(),
+            R"({"rule_type":"delay","fa_src":"10.0.0.1@tcp","fa_dst":"10.0.0.1@tcp",)"
+            R"("fa_ptl_mask":0,"fa_msg_mask":0,"la_rate":0,"la_interval":5,"la_latency":7,)"
+            R"("ls_delayed":3,"fs_count":0,"fs_put":0,"fs_ack":0,"fs_get":0,"fs_reply":0})");
+  EXPECT_EQ(show_faults({{.rule = drop}}, true)["fault"][0]["ulnet"].dump(),
+            R"({"source":"*","dest":"tcp1","rate":10,"portal":[1,63],"message":["PUT","GET"],)"
+            R"("health_error":["local_dropped","remote_timeout"]})");
+  EXPECT_EQ(show_faults({}, true).dump(), "{}");
 }
 
 // UX-2: whatever the text is made of.

@@ -56,7 +56,86 @@ class FakeNode final : public NodeView {
     const std::lock_guard lock(mutex_);
     statistics_ = {};
   }
-  const Settings& settings() const override { return settings_; }
+  GlobalSettings global() const override { return {}; }
+  Status set_global(std::string_view name, int64_t value) override {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(fmt::format("{}={}", name, value));
+    return Status::ok();
+  }
+  Status change_nis(const NiSelection& which, const NiChange& change) override {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(fmt::format("{} health {} sensitivity {} timeout {}",
+                                   which.nid   ? which.nid->to_string()
+                                   : which.net ? which.net->to_string()
+                                               : "all",
+                                   change.health.value_or(-9),
+                                   change.health_sensitivity.value_or(-9),
+                                   change.lnd_timeout_s.value_or(-9)));
+    return Status::ok();
+  }
+  Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) override {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(fmt::format("{} health {} sensitivity {}", nid ? nid->to_string() : "all",
+                                   change.health.value_or(-9),
+                                   change.health_sensitivity.value_or(-9)));
+    return Status::ok();
+  }
+  // What was changed since the last call.
+  std::vector<std::string> take_changes() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(changes_, {});
+  }
+  Status add_fault(const FaultRule& rule) override {
+    const std::lock_guard lock(mutex_);
+    if (Status status = validate_fault(rule); !status.is_ok()) return status;
+    faults_.push_back({.rule = rule, .examined = 3, .put = 1, .acted = 1});
+    return Status::ok();
+  }
+  size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest) override {
+    const std::lock_guard lock(mutex_);
+    return std::erase_if(faults_, [&](const FaultInfo& info) {
+      return info.rule.kind == kind && (source.is_any() || info.rule.source == source) &&
+             (dest.is_any() || info.rule.dest == dest);
+    });
+  }
+  void reset_faults(FaultKind kind) override {
+    const std::lock_guard lock(mutex_);
+    for (FaultInfo& info : faults_) {
+      if (info.rule.kind == kind) info = FaultInfo{.rule = info.rule};
+    }
+  }
+  std::vector<FaultInfo> faults(FaultKind kind) const override {
+    const std::lock_guard lock(mutex_);
+    std::vector<FaultInfo> of_kind = faults_;
+    std::erase_if(of_kind, [kind](const FaultInfo& info) { return info.rule.kind != kind; });
+    return of_kind;
+  }
+  Result<Nid> add_ni(const NiSettings& ni) override {
+    const std::lock_guard lock(mutex_);
+    if (ni.interface == "eth9") return fail(ENODEV, "interface 'eth9' does not exist");
+    added_.push_back(ni);
+    return ni.nid.value_or(Nid::from_ipv4(ni.net, static_cast<uint32_t>(added_.size())));
+  }
+  Status del_ni(const Nid& nid) override {
+    const std::lock_guard lock(mutex_);
+    deleted_.push_back(nid.to_string());
+    return Status::ok();
+  }
+  Status del_net(NetId net, const std::string& interface) override {
+    const std::lock_guard lock(mutex_);
+    if (net.number == 9) return {ENOENT, "there is no local NI of net tcp9"};
+    deleted_.push_back(net.to_string() + " " + interface);
+    return Status::ok();
+  }
+  // What net add and net del have asked for.
+  std::vector<NiSettings> added() const {
+    const std::lock_guard lock(mutex_);
+    return added_;
+  }
+  std::vector<std::string> deleted() const {
+    const std::lock_guard lock(mutex_);
+    return deleted_;
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     const std::lock_guard lock(mutex_);
     pings_.emplace_back(args, std::move(done));
@@ -79,8 +158,11 @@ class FakeNode final : public NodeView {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Statistics statistics_;
+  std::vector<NiSettings> added_;
+  std::vector<std::string> deleted_;
   std::vector<std::pair<PingArgs, Endpoint::PingDone>> pings_;
-  Settings settings_;
+  std::vector<std::string> changes_;
+  std::vector<FaultInfo> faults_;  // guarded by mutex_
 };
 
 PingResult pong_of(const Nid& nid) {
@@ -233,6 +315,40 @@ TEST_F(ControlTest, ShowCommands) {
             fmt::format(R"({{"version":"{}","nids":["0@lo","10.0.0.1@tcp"]}})", ULNET_VERSION));
 }
 
+TEST_F(ControlTest, NisAreAddedAllOrNone) {
+  start();
+  EXPECT_EQ((*call("net add", {{"net", "tcp1"},
+                               {"interfaces", {"eth1", "eth2"}},
+                               {"peer_credits", 16},
+                               {"conns_per_peer", 3}}))
+                .dump(),
+            R"({"nids":["0.0.0.1@tcp1","0.0.0.2@tcp1"]})");
+  ASSERT_EQ(node_.added().size(), 2U);
+  EXPECT_EQ(node_.added()[1].interface, "eth2");
+  EXPECT_EQ(node_.added()[1].net, *NetId::parse("tcp1"));
+  EXPECT_EQ(node_.added()[1].tunables.peer_credits, 16);
+  EXPECT_EQ(node_.added()[1].tcp.conns_per_peer, 3);
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}, {"interfaces", {"eth3", "eth9"}}}).error().code(),
+            ENODEV);
+  EXPECT_THAT(node_.deleted(), testing::ElementsAre("0.0.0.3@tcp1"));
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}}).error().code(), EINVAL);
+  EXPECT_EQ(call("net add", {{"net", "tcp1"}, {"nid", "10.0.0.1@tcp"}}).error().code(), EINVAL);
+  EXPECT_EQ(call("net add", {{"nid", "10.0.0.1@tcp"}, {"credits", 0}}).error().code(), EINVAL);
+  EXPECT_TRUE(call("net add", {{"nid", "10.0.0.1@tcp"}}));
+  EXPECT_EQ(node_.added().back().interface, "");
+}
+
+TEST_F(ControlTest, NisAreRemovedByNetInterfaceOrNid) {
+  start();
+  EXPECT_TRUE(call("net del", {{"net", "tcp1"}}));
+  EXPECT_TRUE(call("net del", {{"net", "tcp1"}, {"interfaces", {"eth1", "eth2"}}}));
+  EXPECT_TRUE(call("net del", {{"nid", "10.0.0.1@tcp"}}));
+  EXPECT_THAT(node_.deleted(),
+              testing::ElementsAre("tcp1 ", "tcp1 eth1", "tcp1 eth2", "10.0.0.1@tcp"));
+  EXPECT_EQ(call("net del", {{"net", "tcp9"}}).error().code(), ENOENT);
+  EXPECT_EQ(call("net del").error().code(), EINVAL);
+}
+
 TEST_F(ControlTest, StatisticsAreShownAndReset) {
   start();
   node_.set_send_count(12);
@@ -269,6 +385,169 @@ TEST_F(ControlTest, WrongArgumentsAreNamed) {
             "argument 'nids' must be a list of 1 to 128 strings");
   EXPECT_EQ(error("ping", {{"nids", {"10.0.0.2@tcp"}}, {"timeout_ms", 0}}).text(),
             "argument 'timeout_ms' must be a number from 1 to 3600000");
+}
+
+TEST_F(ControlTest, SettingsAreReadAndPassedOn) {
+  using testing::ElementsAre;
+  start();
+  EXPECT_TRUE(call("set", {{"name", "retry_count"}, {"value", 3}}));
+  EXPECT_TRUE(call("set", {{"name", "transaction_timeout"}, {"value", "0x28"}}));
+  EXPECT_THAT(node_.take_changes(), ElementsAre("retry_count=3", "transaction_timeout=40"));
+  EXPECT_TRUE(call("net set", {{"nid", "10.0.0.1@tcp"}, {"health", "0"}}));
+  EXPECT_TRUE(call("net set", {{"net", "tcp1"}, {"lnd_timeout", 7}}));
+  EXPECT_TRUE(call("net set", {{"all", true}, {"health_sensitivity", "default"}}));
+  EXPECT_THAT(node_.take_changes(), ElementsAre("10.0.0.1@tcp health 0 sensitivity -9 timeout -9",
+                                                "tcp1 health -9 sensitivity -9 timeout 7",
+                                                "all health -9 sensitivity -1 timeout -9"));
+  EXPECT_TRUE(call("peer set", {{"nid", "10.0.0.2@tcp"}, {"health", 500}}));
+  EXPECT_TRUE(call("peer set", {{"all", true}, {"health_sensitivity", 1000}}));
+  EXPECT_THAT(node_.take_changes(), ElementsAre("10.0.0.2@tcp health 500 sensitivity -9",
+                                                "all health -9 sensitivity 1000"));
+}
+
+// HL-8
+TEST_F(ControlTest, WrongSettingsAreNamedAndChangeNothing) {
+  start();
+  struct Row {
+    const char* command;
+    Json args;
+    const char* text;
+  };
+  const Json tcp1 = "10.0.0.1@tcp";
+  const std::vector<Row> rows = {
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", 1001}},
+       "health_sensitivity must be a number from 0 to 1000, not 1001"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", "-1"}},
+       "health_sensitivity must be a number from 0 to 1000, not '-1'"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", "abc"}},
+       "health_sensitivity must be a number from 0 to 1000, not 'abc'"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", "1e3"}},
+       "health_sensitivity must be a number from 0 to 1000, not '1e3'"},
+      {"set",
+       {{"name", "health_sensitivity"}, {"value", 1000.0}},
+       "health_sensitivity must be a number from 0 to 1000, not 1000.0"},
+      {"set",
+       {{"name", "retry_count"}, {"value", nullptr}},
+       "retry_count must be a number from 0 to 255, not null"},
+      {"set", {{"name", "retry_count"}}, "no value for retry_count is given"},
+      {"net set",
+       {{"nid", tcp1}, {"health", 1001}},
+       "health must be a number from 0 to 1000, not 1001"},
+      {"net set",
+       {{"nid", tcp1}, {"health", "1e3"}},
+       "health must be a number from 0 to 1000, not '1e3'"},
+      {"net set",
+       {{"nid", tcp1}, {"health", "default"}},
+       "health must be a number from 0 to 1000, not 'default'"},
+      {"net set",
+       {{"nid", tcp1}, {"health_sensitivity", -1}},
+       "health_sensitivity must be a number from 0 to 1000, not -1"},
+      {"net set",
+       {{"nid", tcp1}, {"lnd_timeout", 86401}},
+       "lnd_timeout must be a number from 0 to 86400, not 86401"},
+      {"net set",
+       {{"nid", tcp1}},
+       "nothing to set: health, health_sensitivity or lnd_timeout must be given"},
+      {"net set", {{"health", 1}}, "exactly one of nid, net and all must be given"},
+      {"net set",
+       {{"nid", tcp1}, {"all", true}, {"health", 1}},
+       "exactly one of nid, net and all must be given"},
+      {"net set", {{"all", 1}, {"health", 1}}, "argument 'all' must be true or false"},
+      {"peer set",
+       {{"nid", tcp1}, {"health", -1}},
+       "health must be a number from 0 to 1000, not -1"},
+      {"peer set", {{"health", 1}}, "exactly one of nid and all must be given"},
+      {"peer set", {{"all", true}}, "nothing to set: health or health_sensitivity must be given"},
+  };
+  for (const Row& row : rows) {
+    const Reply reply = call(row.command, row.args);
+    ASSERT_FALSE(reply) << row.text;
+    EXPECT_EQ(reply.error().code(), EINVAL);
+    EXPECT_EQ(reply.error().text(), row.text);
+  }
+  const Reply unknown = call("set", {{"name", "retry_cuont"}, {"value", 1}});
+  EXPECT_EQ(unknown.error().code(), ENOENT);
+  EXPECT_THAT(unknown.error().text(),
+              HasSubstr("no setting 'retry_cuont'; did you mean 'retry_count'?"));
+  EXPECT_THAT(node_.take_changes(), testing::IsEmpty());
+}
+
+TEST_F(ControlTest, FaultRulesComeAndGo) {
+  start();
+  EXPECT_EQ((*call("fault drop show")).dump(), "{}");
+  ASSERT_TRUE(call("fault drop add", {{"source", "*"},
+                                      {"dest", "tcp"},
+                                      {"rate", "10"},
+                                      {"message", {"PUT", "GET"}},
+                                      {"portal", 9},
+                                      {"drop_all", true}}));
+  ASSERT_TRUE(call("fault delay add",
+                   {{"source", "10.0.0.1@tcp"}, {"dest", "*"}, {"rate", 1}, {"latency", 2}}));
+  const std::vector<FaultInfo> drops = node_.faults(FaultKind::kDrop);
+  ASSERT_EQ(drops.size(), 1u);
+  EXPECT_EQ(drops[0].rule.rate, 10u);
+  EXPECT_EQ(drops[0].rule.messages, kFaultPut | kFaultGet);
+  EXPECT_EQ(drops[0].rule.portals, 1u << 9);
+  EXPECT_TRUE(drops[0].rule.drop_all);
+  EXPECT_EQ((*call("fault drop show"))["fault"][0]["fs_count"], 3);
+  EXPECT_FALSE((*call("fault drop show"))["fault"][0].contains("ulnet"));
+  EXPECT_EQ((*call("fault delay show", {{"level", 4}}))["fault"][0]["ulnet"]["latency"], 2);
+  ASSERT_TRUE(call("fault drop reset"));
+  EXPECT_EQ((*call("fault drop show"))["fault"][0]["fs_count"], 0);
+  EXPECT_EQ((*call("fault delay show"))["fault"][0]["fs_count"], 3);
+  EXPECT_EQ(call("fault drop del", {{"source", "tcp1"}, {"dest", "tcp"}}).error().text(),
+            "no drop rule from 255.255.255.255@tcp1 to 255.255.255.255@tcp");
+  EXPECT_TRUE(call("fault drop del", {{"source", "*"}, {"dest", "tcp"}}));
+  EXPECT_TRUE(node_.faults(FaultKind::kDrop).empty());
+  EXPECT_TRUE(call("fault delay del", {{"all", true}}));
+  EXPECT_TRUE(call("fault delay del", {{"all", true}}));  // none is fine
+  EXPECT_TRUE(node_.faults(FaultKind::kDelay).empty());
+  for (const char* command : {"fault drop add", "fault delay del", "fault drop reset"})
+    EXPECT_TRUE(Commands::is_change(command)) << command;
+  EXPECT_FALSE(Commands::is_change("fault drop show"));
+}
+
+TEST_F(ControlTest, WrongFaultRulesAreNamed) {
+  start();
+  const auto error = [&](const char* command, const Json& args) {
+    const Reply reply = call(command, args);
+    return reply ? "none" : reply.error().text();
+  };
+  const Json any = {{"source", "*"}, {"dest", "*"}};
+  const auto with = [&any](Json more) {
+    Json args = any;
+    args.update(more);
+    return args;
+  };
+  EXPECT_EQ(error("fault drop add", {{"source", "*"}, {"rate", 1}}),
+            "argument 'dest' is missing: a NID, a net, or '*' for any");
+  EXPECT_EQ(error("fault drop add", any),
+            "rate 0 and interval 0: exactly one of them must be above 0");
+  EXPECT_EQ(error("fault drop add", with({{"rate", "ten"}})),
+            "argument 'rate' must be a number from 1 to 2147483647, not 'ten'");
+  EXPECT_EQ(error("fault drop add", with({{"rate", {{"a", 1}}}})),
+            "argument 'rate' must be a number from 1 to 2147483647, not '{\"a\":1}'");
+  EXPECT_EQ(error("fault drop add", with({{"portal", {{1, 2}}}})),
+            "argument 'portal' is a list of lists");
+  EXPECT_EQ(error("fault drop add", with({{"random", nullptr}})),
+            "argument 'random' must be true or false, not 'null'");
+  EXPECT_EQ(error("fault delay add", with({{"rate", 1}})),
+            "a delay rule needs a latency of at least 1 second");
+  EXPECT_EQ(error("fault delay add", with({{"random", true}})),
+            "unknown argument 'random'; known are: source, dest, rate, interval, portal, message, "
+            "local_nid, latency");
+  EXPECT_EQ(error("fault drop del", Json::object()),
+            "argument 'source' is missing: a NID, a net, or '*' for any");
+  EXPECT_EQ(error("fault drop del", with({{"all", true}})),
+            "argument 'all' must be true, without a source and a dest");
+  EXPECT_EQ(error("fault drop reset", any), "unknown argument 'source'; known are: none");
+  EXPECT_EQ(error("fault drop show", {{"level", "x"}}),
+            "argument 'level' must be a number from 0 to 4");
+  EXPECT_TRUE(node_.faults(FaultKind::kDrop).empty());
 }
 
 TEST_F(ControlTest, PingsRunSideBySideAndAreAnsweredInOrder) {

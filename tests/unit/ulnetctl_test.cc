@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,27 @@ TEST(Cli, Options) {
   EXPECT_EQ(good({"stats", "show", "-v4"}).level, 4);
 }
 
+// lnetctl's options of `net add` and `net del`.
+TEST(Cli, ChangesOfNets) {
+  const CliCommand add =
+      good({"net", "add", "--net", "tcp1", "--if", "eth1,eth2", "--peer-credits", "16",
+            "--credits=64", "--conns-per-peer", "2", "--cpt", "[0,1]", "-k"});
+  EXPECT_EQ(add.name, "net add");
+  EXPECT_EQ(add.net, "tcp1");
+  EXPECT_THAT(add.interfaces, ElementsAre("eth1", "eth2"));
+  EXPECT_EQ(add.numbers, (std::map<std::string, int64_t>{
+                             {"conns_per_peer", 2}, {"credits", 64}, {"peer_credits", 16}}));
+  EXPECT_EQ(add.cpt, "[0,1]");
+  const CliCommand brief = good({"net", "add", "-n", "tcp", "-i", "eth0", "-t", "-1", "-c", "9",
+                                 "-b", "1", "-r", "2", "-m", "3", "--tos", "184"});
+  EXPECT_EQ(brief.numbers.size(), 6U);
+  EXPECT_EQ(brief.numbers.at("peer_timeout"), -1);
+  const CliCommand del = good({"net", "del", "--nid", "10.0.0.1@tcp"});
+  EXPECT_EQ(del.name, "net del");
+  EXPECT_EQ(del.nid, "10.0.0.1@tcp");
+  EXPECT_NE(bad({"net", "add", "--credits", "many"}).fault, "");
+}
+
 TEST(Cli, Ping) {
   const CliCommand ping =
       good({"ping", "-s", "10.0.0.1@tcp", "-t", "2", "10.0.0.2@tcp,10.0.0.3@tcp", "host"});
@@ -75,6 +97,84 @@ TEST(Cli, Ping) {
   EXPECT_THAT(ping.targets, ElementsAre("10.0.0.2@tcp,10.0.0.3@tcp", "host"));
   EXPECT_EQ(good({"ping", "a"}).timeout, milliseconds(1000));
   EXPECT_EQ(good({"ping", "a", "--timeout", "0.25"}).timeout, milliseconds(250));
+}
+
+TEST(Cli, Set) {
+  const CliCommand set = good({"set", "retry_count", "3", "--json"});
+  EXPECT_EQ(set.name, "set");
+  EXPECT_EQ(set.setting, "retry_count");
+  EXPECT_EQ(set.value, "3");
+  EXPECT_TRUE(set.json);
+  EXPECT_EQ(good({"set", "health_sensitivity", "-1"}).value, "-1");
+  EXPECT_EQ(good({"set", "health_sensitivity", "1e3"}).value, "1e3");
+  EXPECT_EQ(bad({"set", "retry_count"}).fault, "a name and a value are wanted");
+  EXPECT_EQ(bad({"set"}).status, kExitFailed);
+  EXPECT_EQ(bad({"set", "retry_count", "3", "4"}).fault, "unknown word '4'");
+  EXPECT_EQ(bad({"set", "retry_count", "3", "-1"}).fault, "unknown word '-1'");
+
+  const CliCommand net = good({"net", "set", "-n", "10.0.0.1@tcp", "--health", "-1"});
+  EXPECT_EQ(net.name, "net set");
+  EXPECT_EQ(net.nid, "10.0.0.1@tcp");
+  EXPECT_EQ(net.health, "-1");
+  EXPECT_EQ(good({"net", "set", "-i", "tcp", "-l", "7"}).lnd_timeout, "7");
+  EXPECT_EQ(good({"net", "set", "-a", "--health-sensitivity", "default"}).health_sensitivity,
+            "default");
+  const CliCommand peer = good({"peer", "set", "--all", "-t", "500"});
+  EXPECT_EQ(peer.name, "peer set");
+  EXPECT_TRUE(peer.all);
+  EXPECT_EQ(peer.health, "500");
+  EXPECT_EQ(bad({"peer", "set", "--lnd-timeout", "7"}).fault, "unknown word '--lnd-timeout'");
+}
+
+TEST(Cli, Faults) {
+  using Given = std::map<std::string, std::vector<std::string>>;
+  const auto given = [](const Words& words, const char* name) {
+    const CliCommand command = good(words);
+    EXPECT_EQ(command.name, name);
+    Given fault = command.fault;
+    std::erase_if(fault, [](const auto& entry) { return entry.second.empty(); });
+    return fault;
+  };
+  EXPECT_EQ(given({"fault",      "drop",        "add",          "--source",   "*",
+                   "--dest=tcp", "--rate",      "10",           "--portal",   "1",
+                   "--portal",   "2",           "--message",    "PUT",        "--health_error",
+                   "random",     "--local_nid", "10.0.0.1@tcp", "--drop_all", "--random"},
+                  "fault drop add"),
+            (Given{{"source", {"*"}},
+                   {"dest", {"tcp"}},
+                   {"rate", {"10"}},
+                   {"portal", {"1", "2"}},
+                   {"message", {"PUT"}},
+                   {"health_error", {"random"}},
+                   {"local_nid", {"10.0.0.1@tcp"}},
+                   {"drop_all", {"true"}},
+                   {"random", {"true"}}}));
+  EXPECT_EQ(given({"fault", "drop", "add", "-s",  "a",  "-d", "b",  "-i", "5", "-p", "1",
+                   "-m",    "PUT",  "-m",  "GET", "-e", "x",  "-n", "-o", "c", "-x"},
+                  "fault drop add"),
+            (Given{{"source", {"a"}},
+                   {"dest", {"b"}},
+                   {"interval", {"5"}},
+                   {"portal", {"1"}},
+                   {"message", {"PUT", "GET"}},
+                   {"health_error", {"x"}},
+                   {"random", {"true"}},
+                   {"local_nid", {"c"}},
+                   {"drop_all", {"true"}}}));
+  EXPECT_EQ(given({"fault", "delay", "add", "-s", "a", "-d", "b", "-r", "1", "-l", "3"},
+                  "fault delay add"),
+            (Given{{"source", {"a"}}, {"dest", {"b"}}, {"rate", {"1"}}, {"latency", {"3"}}}));
+  EXPECT_EQ(given({"fault", "delay", "del", "-s", "a", "-d", "b"}, "fault delay del"),
+            (Given{{"source", {"a"}}, {"dest", {"b"}}}));
+  EXPECT_EQ(given({"fault", "drop", "del", "-a"}, "fault drop del"), (Given{{"all", {"true"}}}));
+  EXPECT_EQ(good({"fault", "drop", "show", "-v", "4"}).level, 4);
+  EXPECT_EQ(good({"fault", "delay", "reset"}).name, "fault delay reset");
+  EXPECT_EQ(bad({"fault", "delay", "add", "-x"}).fault, "unknown word '-x'");
+  EXPECT_EQ(bad({"fault", "drop", "add", "--latency", "3"}).fault, "unknown word '--latency'");
+  EXPECT_EQ(bad({"fault", "drop", "add", "-m", "PUT", "GET"}).fault, "unknown word 'GET'");
+  EXPECT_THAT(bad({"fault", "drop", "add", "-r", "1", "-r", "2"}).fault, HasSubstr("--rate"));
+  EXPECT_EQ(bad({"fault", "drop"}).fault, "a command is missing");
+  EXPECT_EQ(bad({"fault", "drop"}).entity, "fault");
 }
 
 TEST(Cli, HelpIsExitOne) {

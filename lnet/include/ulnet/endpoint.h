@@ -21,10 +21,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "ulnet/fault.h"
 #include "ulnet/info.h"
 #include "ulnet/result.h"
 #include "ulnet/settings.h"
@@ -77,9 +80,10 @@ class Endpoint {
   using PingDone = std::function<void(Result<PingResult>)>;
   using DiscoverDone = std::function<void(Result<PeerInfo>)>;
 
-  // Brings the node up: all NIs, or nothing. Errors: those of the settings, EADDRINUSE, ENODEV,
-  // EADDRNOTAVAIL, EACCES; the text names the NI and the place in the file. `logger` must outlive
-  // the endpoint; nullptr logs to standard error at settings.node.log_level.
+  // Brings the node up: all NIs (but those that wait_for_interfaces leaves for later), or nothing.
+  // Errors: those of the settings, EADDRINUSE, ENODEV, EADDRNOTAVAIL, EACCES; the text names the NI
+  // and the place in the file. `logger` must outlive the endpoint; nullptr logs to standard error
+  // at settings.node.log_level.
   static Result<std::unique_ptr<Endpoint>> start(const Settings& settings,
                                                  Logger* logger = nullptr);
   // stop(), if that was not called.
@@ -92,6 +96,21 @@ class Endpoint {
   // before this returns. With `threads: 0`, and for MDs without a handler, the last events stay
   // readable by poll_events(). Later calls give ESHUTDOWN. Idempotent. Thread: not from a handler.
   void stop();
+
+  // ---- local NIs at run time. The node's other NIs, and what is under way on them, are not
+  // disturbed; peers that ask learn of the change by the sequence number of the ping info.
+  // Thread: any, but not a handler's; with `threads: 0` the one that polls. One change at a time.
+
+  // Brings one more NI up; its NID. Errors: those of start() for a NI; EEXIST; ENOSPC (names
+  // settings.global.max_interfaces).
+  Result<Nid> add_ni(const NiSettings& ni);
+  // Takes a NI down, a waiting one included. Nothing new is sent by it; what waits goes by another
+  // NI, or fails; what its driver has ends there, and is sent again by another NI where that is
+  // safe. When the last NI of a net goes, peers that no other net reaches are forgotten, but those
+  // of the configuration. Errors: ENOENT (names it).
+  Status del_ni(const Nid& nid);
+  // All NIs of a net, or those of them on one interface. Errors: ENOENT.
+  Status del_net(NetId net, const std::string& interface = {});
 
   // ---- memory. Errors: EINVAL (names the field), ENOENT (stale handle), ENOMEM (a limit, named),
   // EPERM (portal of the other match type: unique or wildcard), ESHUTDOWN.
@@ -129,25 +148,39 @@ class Endpoint {
   // ---- peers. Nothing here is needed to talk: the first message to a NID finds out whose it is.
 
   // Finds out who has this NID: asks it, unless that is known, and tells it who we are. `done` runs
-  // once, where handlers run. Errors: those of a ping, EPROTO answers that make no sense, ESHUTDOWN.
+  // once, where handlers run. Errors: those of a ping, EPROTO answers that make no sense,
+  // ESHUTDOWN.
   void discover(const DiscoverArgs& args, DiscoverDone done);
   // Waits. With `threads: 0` this polls meanwhile. Thread: not from a handler.
   Result<PeerInfo> discover(const DiscoverArgs& args);
-  // The application's word: these NIDs are one node, which it calls by the first (LNetAddPeer). That
-  // name stays its primary NID, whatever the node calls itself; all are discovered in the
+  // The application's word: these NIDs are one node, which it calls by the first (LNetAddPeer).
+  // That name stays its primary NID, whatever the node calls itself; all are discovered in the
   // background. Errors: EINVAL a wildcard, 0@lo, or a NID of this node.
   Status add_peer(const std::vector<Nid>& nids);
   // The name of the node that has this NID (LNetPrimaryNID): as the application named it, at once;
   // else as the node calls itself, for which it is discovered if need be. Errors: as discover().
   // Thread: not from a handler.
   Result<Nid> primary_nid(const Nid& nid);
-  // An administrator's word, which discovery does not overrule (`peer:`, `ulnetctl peer add`): these
-  // NIDs are one node; known ones are added to. Errors: EEXIST (names it) a NID of another such
-  // peer, EINVAL, EPERM multi-rail or not, other than before.
+  // An administrator's word, which discovery does not overrule (`peer:`, `ulnetctl peer add`):
+  // these NIDs are one node; known ones are added to. Errors: EEXIST (names it) a NID of another
+  // such peer, EINVAL, EPERM multi-rail or not, other than before.
   Status configure_peer(const PeerSettings& peer);
   // Forgets the peer, or these NIDs of it. A name that the application gave is forgotten with
   // `force` only. Errors: ENOENT, EBUSY the primary NID without the others.
   Status delete_peer(const Nid& primary, const std::vector<Nid>& nids = {}, bool force = false);
+
+  // ---- faults, at will; see fault.h.
+
+  // Puts a rule before the others of its kind. Errors: those of validate_fault(), ENOSPC
+  // kFaultRulesMax, ESHUTDOWN.
+  Status add_fault(const FaultRule& rule);
+  // Removes the rules of this kind with this source and this destination, a wildcard standing for
+  // any; what they held goes on at once. Returns how many.
+  size_t del_faults(FaultKind kind, const Nid& source, const Nid& dest);
+  // Sets the counters of all rules of this kind to 0 and draws their random choices again.
+  void reset_faults(FaultKind kind);
+  // In the order in which they are tried.
+  std::vector<FaultInfo> faults(FaultKind kind) const;
 
   // ---- driving and events.
 
@@ -158,11 +191,25 @@ class Endpoint {
   // none. True if anything was done. With threads it returns false at once.
   bool poll(std::chrono::nanoseconds max_wait);
 
+  // ---- changing the running node. In force on return; what is under way keeps the deadlines it
+  // began with. On failure nothing is changed, and the text says which value would do. Errors:
+  // EINVAL; ENOENT nothing of that name; ESHUTDOWN.
+
+  // One of kGlobalFields by its name, as `ulnetctl set NAME VALUE`.
+  Status set_global(std::string_view name, int64_t value);
+  Status change_nis(const NiSelection& which, const NiChange& change);
+  // The peer NI with this NID (for its health) and its peer (for the sensitivity), or all.
+  Status change_peers(const std::optional<Nid>& nid, const PeerChange& change);
+
   // ---- looking.
 
-  // Own NIDs in configuration order, without 0@lo. The first one is the primary NID.
+  // Own NIDs, net by net in the order in which they came up, without 0@lo. The first one is the
+  // primary NID.
   std::vector<Nid> nids() const;
+  // As the node was started with.
   const Settings& settings() const;
+  // As they are in force.
+  GlobalSettings global() const;
   std::vector<NetInfo> nets() const;    // lo first
   std::vector<PeerInfo> peers() const;  // in order of creation
   Statistics statistics() const;

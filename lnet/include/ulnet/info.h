@@ -46,11 +46,14 @@ struct ConnectionInfo {
 };
 
 struct NiInfo {
-  Nid nid;
+  Nid nid;  // of a NI that waits for its interface perhaps not known: then address 0 on its net
   std::string interface;  // empty for 0@lo
   bool up = true;
+  std::string down_reason;  // "waiting for eth1"; empty when it is up
   MessageStats stats;
   int32_t health = 1000;
+  int32_t health_sensitivity = 100;               // in force
+  std::optional<int32_t> own_health_sensitivity;  // if it has one; the net's is in `tunables`
   bool fatal = false;
   // Failed attempts by health status (spec lnet-core 10.3).
   uint64_t interrupts = 0, dropped = 0, aborted = 0, no_route = 0, timeouts = 0, errors = 0;
@@ -58,9 +61,13 @@ struct NiInfo {
   int64_t next_ping_s = 0;
   NetTunables tunables;
   std::optional<TcpTunables> tcp;     // what is in force
+  int32_t lnd_timeout_asked_s = 0;    // 0 = none, derived; `tcp->timeout_s` is what is in force
+  int32_t lnd_timeout_s = 0;          // in force
+  int32_t attempt_bound_s = 0;        // no attempt to send takes longer
   int32_t tx_credits = 0;             // free now
   int32_t tx_credits_min = 0;         // lowest ever
   uint32_t waiting = 0;               // messages that wait for an NI credit
+  uint32_t delayed = 0;               // messages that have one and that a delay rule holds
   std::vector<CounterInfo> failures;  // seed 001's kinds
   std::vector<CounterInfo> driver;    // the LND's own counters
 };
@@ -83,6 +90,7 @@ struct PeerNiInfo {
   uint32_t waiting = 0;  // messages that wait for a peer credit
   MessageStats stats;
   int32_t health = 1000;
+  int32_t health_sensitivity = 100;  // in force
   uint64_t dropped = 0, timeouts = 0, errors = 0, network_timeouts = 0;
   uint32_t ping_count = 0;
   int64_t next_ping_s = 0;
@@ -95,6 +103,7 @@ struct PeerInfo {
   bool multi_rail = false;
   uint32_t state = 0;  // bit mask of spec lnet-core 5.3
   std::vector<PeerNiInfo> nis;
+  std::optional<int32_t> own_health_sensitivity;  // if it has one
 };
 
 // `statistics:` in lnetctl's order, then what only we count.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ulnet/fault.h"
 #include "ulnet/types.h"
 
 namespace ulnet {
@@ -20,13 +21,15 @@ struct NetTunables {
   int32_t peer_credits = 8;         // messages on the way to one peer NI; capped by credits
   int32_t peer_buffer_credits = 0;  // router buffers for one peer; 0 = derive
   int32_t credits = 256;            // messages on the way on one NI
+  // Of the net's NIs, and of peer NIs on it, instead of the global one (decisions D3). 0..1000.
+  std::optional<int32_t> health_sensitivity;
   friend bool operator==(const NetTunables&, const NetTunables&) = default;
 };
 
 // `lnd tunables:` of a tcp NI. Source: spec tcp-lnd 6.1 and 6.3.
 struct TcpTunables {
   int32_t conns_per_peer = 0;   // connections of each bulk type; 0 = by link speed; 0..127
-  int32_t timeout_s = 50;       // LND timeout; 0 = derived from transaction_timeout and retry_count
+  int32_t timeout_s = 0;        // LND timeout; 0 = derived from transaction_timeout and retry_count
   int32_t tos = -1;             // IP type of service; -1 = leave; -1..255
   int32_t tx_buffer_bytes = 0;  // SO_SNDBUF; 0 = the system's tuning
   int32_t rx_buffer_bytes = 0;  // SO_RCVBUF; 0 = the system's tuning
@@ -51,8 +54,9 @@ struct NiSettings {
   std::optional<Nid> nid;  // exact address; any of 127/8 is legal on lo
   std::string interface;   // device or alias name ("eth0", "eth0:1"); the LND finds its address
   NetTunables tunables;
-  TcpTunables tcp;    // read when net.type is tcp
-  std::string cpt;    // kept and exported, no effect
+  TcpTunables tcp;                            // read when net.type is tcp
+  std::optional<int32_t> health_sensitivity;  // instead of the net's; 0..1000
+  std::string cpt;                            // kept and exported, no effect
   std::string where;  // "FILE:LINE" for messages; empty when written by hand
 };
 
@@ -76,6 +80,19 @@ struct GlobalSettings {
     const int32_t derived = (transaction_timeout_s - 1) / (retry_count + 1);
     return derived < 1 ? 1 : derived;
   }
+  // The LND timeout in force where `asked_s` was asked for (0: nothing was): never more than what
+  // transaction_timeout leaves for one attempt.
+  constexpr int32_t lnd_timeout_s(int32_t asked_s) const {
+    const int32_t derived = lnd_timeout_s();
+    return asked_s > 0 && asked_s < derived ? asked_s : derived;
+  }
+  // No attempt to send takes longer than this, where `lnd_timeout` is in force.
+  constexpr int32_t attempt_bound_s(int32_t lnd_timeout) const {
+    const int64_t attempts = int64_t{lnd_timeout} * (retry_count + 1) + 1;
+    return attempts < transaction_timeout_s ? static_cast<int32_t>(attempts)
+                                            : transaction_timeout_s;
+  }
+  friend bool operator==(const GlobalSettings&, const GlobalSettings&) = default;
 };
 
 // Who may connect to the acceptor: source ports up to 1023 only, everybody, or no listener. Source:
@@ -98,6 +115,13 @@ struct LimitSettings {
   int32_t waiting_for_discovery_max = 65536;  // messages of ours that wait to know one peer
 };
 
+// What happens when the interface of a NI that was configured by name has another address than when
+// the NI came up.
+enum class AddressChange : uint8_t {
+  kKeep,    // the NI is down until its address is back
+  kFollow,  // a NI with the new address takes its place
+};
+
 // Our own key `ulnet:`.
 struct NodeSettings {
   int32_t threads = 1;   // loops; 0 = the application drives everything by Endpoint::poll()
@@ -105,6 +129,10 @@ struct NodeSettings {
   int32_t shutdown_grace_ms = 2000;  // how long stop() lets accepted messages leave
   std::string socket;                // control socket path; empty = the daemon's default
   std::string log_level = "info";    // trace, debug, info, warn, error, off
+  // Whether a NI whose interface or address is not there at start-up is waited for; otherwise the
+  // start fails. Not given: ulnetd waits, other applications do not.
+  std::optional<bool> wait_for_interfaces;
+  AddressChange address_change = AddressChange::kKeep;
 };
 
 // One entry of `peer:`: a node with several NIDs, told by hand.
@@ -112,11 +140,36 @@ struct PeerSettings {
   Nid primary_nid;
   std::vector<Nid> nids;  // may repeat the primary
   bool multi_rail = true;
-  std::string where;  // "FILE:LINE" for messages
+  std::optional<int32_t> health_sensitivity;  // of all its NIs; 0..1000
+  std::string where;                          // "FILE:LINE" for messages
+};
+
+// Which local NIs a change is for: one, those of a net, or with neither all but 0@lo.
+struct NiSelection {
+  std::optional<Nid> nid;
+  std::optional<NetId> net;
+};
+
+// Back to what holds without an override of its own.
+inline constexpr int32_t kInheritSensitivity = -1;
+
+// What `net set` changes of local NIs; what is not given stays.
+struct NiChange {
+  std::optional<int32_t> health;              // 0..1000
+  std::optional<int32_t> health_sensitivity;  // 0..1000, or kInheritSensitivity; with a net, the
+                                              // net's, else the NI's own
+  std::optional<int32_t> lnd_timeout_s;       // 0 = derived
+};
+
+// What `peer set` changes.
+struct PeerChange {
+  std::optional<int32_t> health;              // of one peer NI; 0..1000
+  std::optional<int32_t> health_sensitivity;  // of its peer; 0..1000, or kInheritSensitivity
 };
 
 struct Settings {
   std::vector<PeerSettings> peers;
+  std::vector<FaultRule> faults;  // of both kinds; each is put before those ahead of it
   std::vector<NiSettings>
       nis;  // order is configuration order: the first NI's NID is the primary NID
   GlobalSettings global;
