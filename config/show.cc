@@ -319,4 +319,12 @@ Json show_ping(const PingResult& result) {
           {"peer_ni", std::move(nis)}};
 }
 
+Json show_ping(const PeerInfo& peer) {
+  Json nis = Json::array();
+  for (const PeerNiInfo& ni : peer.nis) nis.push_back({{"nid", ni.nid.to_string()}});
+  return {{"primary nid", peer.primary_nid.to_string()},
+          {"Multi-Rail", peer.multi_rail},
+          {"peer_ni", std::move(nis)}};
+}
+
 }  // namespace ulnet::config

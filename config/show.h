@@ -45,5 +45,7 @@ Json show_global(const GlobalSettings& global, const std::vector<NetInfo>& nets)
 Json show_faults(const std::vector<FaultInfo>& faults, bool own_keys);
 // An element of the list `ping:`.
 Json show_ping(const PingResult& result);
+// A discovered peer, in the same words.
+Json show_ping(const PeerInfo& peer);
 
 }  // namespace ulnet::config

@@ -99,6 +99,20 @@ class Parser {
     CLI::App* set = leaf(app_, "set", "change a global setting of the running node");
     set->add_option("NAME", command_.setting, "as 'global show' lists it");
     set->add_option("VALUE", command_.value, "the new value");
+    CLI::App* peer_add = leaf(*peer, "add", "say that some NIDs are one node");
+    peer_add->add_option("-k,--prim_nid", command_.primary, "primary NID (default: the first NID)");
+    peer_add->add_option("-n,--nid", command_.nid, "NIDs: a comma list, with ranges");
+    peer_add->add_flag("-m,--non_mr", command_.non_mr, "no multi-rail: each message to its NID");
+    peer_add->add_flag("-l,--lock_prim", command_.lock_primary,
+                       "the primary NID stays, whatever the node says");
+    CLI::App* peer_del = leaf(*peer, "del", "forget NIDs of a node, or all of it");
+    peer_del->add_option("-k,--prim_nid", command_.primary, "primary NID");
+    peer_del->add_option("-n,--nid", command_.nid, "NIDs: a comma list, with ranges");
+    peer_del->add_flag("-f,--force", command_.force, "also a name that an application has given");
+    CLI::App* discover = leaf(app_, "discover", "find out who has these NIDs");
+    discover->add_flag("-f,--force", command_.force, "ask and tell, whatever is known");
+    discover->add_option("NID", command_.targets,
+                         "NIDs: comma lists, ranges such as 10.0.0.[1-9]@tcp, host names");
     CLI::App* ping = leaf(app_, "ping", "ping nodes");
     ping->add_option("-s,--source", command_.source, "local NID to ping from");
     ping->add_option("-t,--timeout", timeout_, "seconds to wait for an answer (default: 1)");
@@ -249,7 +263,8 @@ class Parser {
       return fault(
           fmt::format("unknown word '{}'{}", words.front(), suggest(words.front(), *last)));
     }
-    const bool no_target = command_.name == "ping" && command_.targets.empty();
+    const bool takes_targets = command_.name == "ping" || command_.name == "discover";
+    const bool no_target = takes_targets && command_.targets.empty();
     const bool no_value = command_.name == "set" && command_.value.empty();
     if (std::find(leaves_.begin(), leaves_.end(), last) == leaves_.end() || no_target || no_value) {
       auto result = fault(no_target  ? "no NID is given"

@@ -28,7 +28,11 @@ struct CliCommand {
   std::string nid;
   std::string source;
   std::chrono::milliseconds timeout{1000};
-  std::vector<std::string> targets;  // of ping
+  std::vector<std::string> targets;  // of ping and discover
+  std::string primary;               // of peer add and peer del
+  bool non_mr = false;
+  bool lock_primary = false;
+  bool force = false;  // of peer del and discover
   std::string setting;               // of set, with its value
   std::string value;
   bool all = false;  // of net set and peer set, with what to set; the daemon reads the numbers

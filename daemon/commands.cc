@@ -89,6 +89,20 @@ class Args {
     if (fault_.is_ok()) fault_ = parsed.error();
     return std::nullopt;
   }
+  // Empty when left out.
+  std::vector<Nid> nids(const char* key, size_t count_max) {
+    std::vector<Nid> result;
+    if (!json_.contains(key)) return known_.emplace_back(key), result;
+    for (const std::string& word : texts(key, count_max)) {
+      const Result<Nid> parsed = Nid::parse(word);
+      if (parsed) {
+        result.push_back(*parsed);
+      } else if (fault_.is_ok()) {
+        fault_ = Status(EINVAL, fmt::format("argument '{}': {}", key, parsed.error().text()));
+      }
+    }
+    return result;
+  }
   std::optional<Nid> nid(const char* key) {
     const std::string word = text(key);
     if (word.empty()) return std::nullopt;
@@ -175,7 +189,9 @@ NiSettings ni_settings(Args& args) {
   return ni;
 }
 
-Json pong_or_error(const std::string& nid, const Result<PingResult>& result) {
+// `Found`: PingResult or PeerInfo.
+template <typename Found>
+Json pong_or_error(const std::string& nid, const Result<Found>& result) {
   if (result) return {{"nid", nid}, {"pong", config::show_ping(*result)}};
   const Status& status = result.error();
   return {
@@ -184,7 +200,7 @@ Json pong_or_error(const std::string& nid, const Result<PingResult>& result) {
        {{"errno", status.code()}, {"name", errno_name(status.code())}, {"text", status.text()}}}};
 }
 
-// The pings of one request; the last one to end answers.
+// The pings or discoveries of one request; the last one to end answers.
 class PingBatch {
  public:
   PingBatch(std::vector<std::string> nids, Commands::Done done)
@@ -193,7 +209,8 @@ class PingBatch {
         left_(nids_.size()),
         done_(std::move(done)) {}
 
-  void finish(size_t index, const Result<PingResult>& result) {
+  template <typename Found>
+  void finish(size_t index, const Result<Found>& result) {
     Json entry = pong_or_error(nids_[index], result);
     {
       const std::lock_guard lock(mutex_);
@@ -216,7 +233,8 @@ class PingBatch {
 struct Commands::Row {
   std::string_view name;
   bool changes = false;
-  Reply (Commands::*answer)(const Json&) = nullptr;  // null for ping, which answers later
+  Reply (Commands::*answer)(const Json&) = nullptr;
+  void (Commands::*answer_later)(const Json&, Done) = nullptr;  // one of the two
 };
 
 const Commands::Row* Commands::find(std::string_view command) {
@@ -226,16 +244,19 @@ const Commands::Row* Commands::find(std::string_view command) {
       {"net show", false, &Commands::show_nets},
       {"net add", true, &Commands::add_nis},
       {"net del", true, &Commands::del_nis},
+      {"net set", true, &Commands::set_nis},
       {"peer show", false, &Commands::show_peers},
       {"peer list", false, &Commands::list_peers},
+      {"peer add", true, &Commands::add_peer},
+      {"peer del", true, &Commands::delete_peer},
+      {"peer set", true, &Commands::set_peers},
       {"stats show", false, &Commands::show_statistics},
       {"stats reset", true, &Commands::reset_statistics},
       {"global show", false, &Commands::show_global},
       {"set", true, &Commands::set_global},
-      {"net set", true, &Commands::set_nis},
-      {"peer set", true, &Commands::set_peers},
       {"version", false, &Commands::version},
-      {"ping", false, nullptr},
+      {"ping", false, nullptr, &Commands::ping},
+      {"discover", false, nullptr, &Commands::discover},
       {"fault drop add", true, &Commands::fault<add_fault, kDrop>},
       {"fault drop del", true, &Commands::fault<del_faults, kDrop>},
       {"fault drop reset", true, &Commands::fault<reset_faults, kDrop>},
@@ -259,8 +280,8 @@ void Commands::execute(const Request& request, Done done) {
   const Row* row = find(request.command);
   if (row == nullptr) {
     done(fail(ENOSYS, fmt::format("unknown command '{}'", request.command)));
-  } else if (row->answer == nullptr) {
-    ping(request.args, std::move(done));
+  } else if (row->answer_later != nullptr) {
+    (this->*row->answer_later)(request.args, std::move(done));
   } else {
     done((this->*row->answer)(request.args));
   }
@@ -425,6 +446,36 @@ Reply Commands::set_peers(const Json& json) {
   return done_or_fault(node_.change_peers(nid, change));
 }
 
+// As lnetctl: without a primary NID the first of the others is it.
+Reply Commands::add_peer(const Json& json) {
+  Args args(json);
+  const std::optional<Nid> primary = args.nid("primary");
+  PeerSettings peer;
+  peer.nids = args.nids("nids", kPeerNidsMax);
+  peer.multi_rail = !args.flag("non_mr");
+  peer.lock_primary = args.flag("lock_primary");
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (!primary && peer.nids.empty()) return fail(EINVAL, "no NID of the peer is given");
+  peer.primary_nid = primary ? *primary : peer.nids.front();
+  return done_or_fault(node_.configure_peer(peer));
+}
+
+Reply Commands::delete_peer(const Json& json) {
+  Args args(json);
+  const std::optional<Nid> primary = args.nid("primary");
+  const std::vector<Nid> nids = args.nids("nids", kPeerNidsMax);
+  const bool force = args.flag("force");
+  if (const Status status = args.finish(); !status.is_ok()) return Failure(status);
+  if (!primary && nids.empty()) return fail(EINVAL, "no NID of the peer is given");
+  if (primary) return done_or_fault(node_.delete_peer(*primary, nids, force));
+  for (const PeerInfo& peer : node_.peers()) {
+    const auto is_first = [&](const PeerNiInfo& ni) { return ni.nid == nids.front(); };
+    if (std::any_of(peer.nis.begin(), peer.nis.end(), is_first))
+      return done_or_fault(node_.delete_peer(peer.primary_nid, nids, force));
+  }
+  return fail(ENOENT, fmt::format("no peer has {}", nids.front().to_string()));
+}
+
 Reply Commands::version(const Json& json) {
   if (const Status status = Args(json).finish(); !status.is_ok()) return Failure(status);
   Json nids = Json::array();
@@ -437,19 +488,12 @@ Reply Commands::version(const Json& json) {
 void Commands::ping(const Json& json, Done done) {
   Args args(json);
   const std::vector<std::string> words = args.texts("nids", kPingNidsMax);
+  const std::vector<Nid> nids = args.nids("nids", kPingNidsMax);
   const std::optional<Nid> source = args.nid("source");
   const int64_t timeout_ms = args.number("timeout_ms", 1, kPingTimeoutMsMax, 1000);
   if (const Status status = args.finish(); !status.is_ok()) return done(Failure(status));
-  std::vector<Nid> nids;
-  for (const std::string& word : words) {
-    const Result<Nid> nid = Nid::parse(word);
-    if (!nid) return done(fail(EINVAL, fmt::format("argument 'nids': {}", nid.error().text())));
-    nids.push_back(*nid);
-  }
-  if (pings_in_flight_.fetch_add(nids.size()) + nids.size() > kPingsInFlightMax) {
-    pings_in_flight_.fetch_sub(nids.size());
-    return done(fail(EBUSY, fmt::format("more than {} pings are under way", kPingsInFlightMax)));
-  }
+  if (const Status status = begin_pings(nids.size()); !status.is_ok())
+    return done(Failure(status));
   const auto batch = std::make_shared<PingBatch>(words, std::move(done));
   for (size_t i = 0; i < nids.size(); ++i) {
     const PingArgs ping{.nid = nids[i],
@@ -460,6 +504,30 @@ void Commands::ping(const Json& json, Done done) {
       batch->finish(i, result);
     });
   }
+}
+
+void Commands::discover(const Json& json, Done done) {
+  Args args(json);
+  const std::vector<std::string> words = args.texts("nids", kPingNidsMax);
+  const std::vector<Nid> nids = args.nids("nids", kPingNidsMax);
+  const bool force = args.flag("force");
+  if (const Status status = args.finish(); !status.is_ok()) return done(Failure(status));
+  if (const Status status = begin_pings(nids.size()); !status.is_ok())
+    return done(Failure(status));
+  const auto batch = std::make_shared<PingBatch>(words, std::move(done));
+  for (size_t i = 0; i < nids.size(); ++i) {
+    node_.discover({.nid = nids[i], .force = force},
+                   [this, batch, i](const Result<PeerInfo>& result) {
+                     pings_in_flight_.fetch_sub(1);
+                     batch->finish(i, result);
+                   });
+  }
+}
+
+Status Commands::begin_pings(size_t count) {
+  if (pings_in_flight_.fetch_add(count) + count <= kPingsInFlightMax) return Status::ok();
+  pings_in_flight_.fetch_sub(count);
+  return {EBUSY, fmt::format("more than {} pings are under way", kPingsInFlightMax)};
 }
 
 }  // namespace ulnet::daemon

@@ -16,6 +16,9 @@
 //   net set       nid, net or all; health,                 {}; a change
 //                 health_sensitivity, lnd_timeout
 //   peer set      nid or all; health, health_sensitivity   {}; a change
+//   peer add      primary, nids; non_mr, lock_primary      {}; a change
+//   peer del      primary, nids; force                     {}; a change
+//   discover      nids (1..128), force                     as ping
 //   ping          nids (1..128), source, timeout_ms        {"results": [{"nid", "pong" or "error"},
 //   ...]}, in their order version                                                {"version":
 //   "0.1.0", "nids": [...]}
@@ -45,6 +48,7 @@ namespace ulnet::daemon {
 
 inline constexpr size_t kPingNidsMax = 128;
 inline constexpr size_t kInterfacesMax = 64;       // of one `net add` or `net del`
+inline constexpr size_t kPeerNidsMax = 4096;
 inline constexpr size_t kPingsInFlightMax = 4096;  // of all clients together; more get EBUSY
 inline constexpr int64_t kPingTimeoutMsMax = 3'600'000;
 
@@ -60,7 +64,7 @@ class Commands {
   // Whether the command alters the node. False for an unknown one.
   static bool is_change(std::string_view command);
 
-  // `done` runs exactly once: before this returns for all but `ping`, which answers from the node's
+  // `done` runs exactly once: before this returns for all but `ping` and `discover`, which answer from the node's
   // threads. Errors: ENOSYS unknown command, EINVAL an argument (named), ESRCH no such net, EBUSY
   // too many pings.
   void execute(const Request& request, Done done);
@@ -80,12 +84,16 @@ class Commands {
   Reply set_global(const Json& args);
   Reply set_nis(const Json& args);
   Reply set_peers(const Json& args);
+  Reply add_peer(const Json& args);
+  Reply delete_peer(const Json& args);
   Reply version(const Json& args);
   template <Reply (*answer)(NodeView&, FaultKind, const Json&), FaultKind kind>
   Reply fault(const Json& args) {
     return answer(node_, kind, args);
   }
   void ping(const Json& args, Done done);
+  void discover(const Json& args, Done done);
+  Status begin_pings(size_t count);
 
   NodeView& node_;
   std::atomic<size_t> pings_in_flight_{0};

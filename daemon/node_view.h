@@ -33,8 +33,11 @@ class NodeView {
   virtual Result<Nid> add_ni(const NiSettings& ni) = 0;
   virtual Status del_ni(const Nid& nid) = 0;
   virtual Status del_net(NetId net, const std::string& interface) = 0;
+  virtual Status configure_peer(const PeerSettings& peer) = 0;
+  virtual Status delete_peer(const Nid& primary, const std::vector<Nid>& nids, bool force) = 0;
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
+  virtual void discover(const DiscoverArgs& args, Endpoint::DiscoverDone done) = 0;
 };
 
 }  // namespace ulnet::daemon

@@ -25,6 +25,8 @@ using config::ErrorBlock;
 
 // On top of what a command may take itself.
 constexpr std::chrono::milliseconds kDaemonPatience{10'000};
+// A silent node is given up after the node's transaction timeout, at most a day.
+constexpr std::chrono::milliseconds kDiscoverPatience = std::chrono::hours(24);
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -140,16 +142,17 @@ struct PingAnswers {
   Json details = Json::array();  // of each failure: the whole sentence
 };
 
-void add_failure(PingAnswers& answers, const std::string& word, int code, const std::string& text) {
+void add_failure(PingAnswers& answers, const std::string& name, const std::string& word, int code,
+                 const std::string& text) {
   answers.failures.push_back(
-      {"manage", "ping", -code, fmt::format("failed to ping {}: {}", word, errno_text(code))});
+      {"manage", name, -code, fmt::format("failed to {} {}: {}", name, word, errno_text(code))});
   answers.details.push_back(text);
 }
 
 int print_answers(const CliCommand& command, const PingAnswers& answers) {
   if (command.json) {
     Json tree = Json::object();
-    if (!answers.pongs.empty()) tree["ping"] = answers.pongs;
+    if (!answers.pongs.empty()) tree[command.name] = answers.pongs;
     if (!answers.failures.empty()) {
       tree.update(config::error_tree(answers.failures));
       for (size_t i = 0; i < answers.details.size(); ++i)
@@ -158,28 +161,35 @@ int print_answers(const CliCommand& command, const PingAnswers& answers) {
     print(as_json(tree));
   } else {
     if (!answers.pongs.empty())
-      print(config::dump_style_a({{"ping", answers.pongs}}, config::kIndentPing));
-    if (!answers.failures.empty()) print(config::error_list("ping", answers.failures));
+      print(config::dump_style_a({{command.name, answers.pongs}}, config::kIndentPing));
+    if (!answers.failures.empty()) print(config::error_list(command.name, answers.failures));
   }
   return answers.failures.empty() ? kExitOk : kExitUsage;
 }
 
-// Pings what can be pinged; false when the daemon does not do that at all, with the reason in
+// Pings or discovers what can be; false when the daemon does not do that at all, with the reason in
 // `reply`.
 bool ask_for_pongs(const CliCommand& command, const std::vector<PingTarget>& targets,
                    Reply* reply) {
-  Json args = {{"nids", Json::array()}, {"timeout_ms", command.timeout.count()}};
-  if (!command.source.empty()) args["source"] = command.source;
+  Json args = {{"nids", Json::array()}};
+  std::chrono::milliseconds patience = kDiscoverPatience;
+  if (command.name == "discover") {
+    args["force"] = command.force;
+  } else {
+    args["timeout_ms"] = command.timeout.count();
+    patience = command.timeout;
+    if (!command.source.empty()) args["source"] = command.source;
+  }
   for (const PingTarget& target : targets) {
     if (target.nid) args["nids"].push_back(target.nid->to_string());
   }
   Result<ControlClient> client = ControlClient::connect(command.socket);
-  *reply = client ? client->call("ping", std::move(args), command.timeout + kDaemonPatience)
+  *reply = client ? client->call(command.name, std::move(args), patience + kDaemonPatience)
                   : Failure(client.error());
   return reply->has_value();
 }
 
-int ping(const CliCommand& command) {
+int ping_or_discover(const CliCommand& command) {
   const auto targets = expand_ping_targets(command.targets, kPingNidsMax, system_resolver());
   if (!targets) return report(command, -targets.error().code(), targets.error().text());
   if (std::none_of(targets->begin(), targets->end(),
@@ -196,20 +206,42 @@ int ping(const CliCommand& command) {
   const Json& results = (*reply)["results"];
   for (const PingTarget& target : *targets) {
     if (!target.nid) {
-      add_failure(answers, target.word, target.nid.error().code(), target.nid.error().text());
+      add_failure(answers, command.name, target.word, target.nid.error().code(), target.nid.error().text());
       continue;
     }
     if (next >= results.size())
       return report(command, -EBADMSG, "the daemon answered for fewer NIDs than asked");
     const Json& result = results[next++];
     if (const auto error = result.find("error"); error != result.end()) {
-      add_failure(answers, target.word, error->value("errno", EPROTO),
+      add_failure(answers, command.name, target.word, error->value("errno", EPROTO),
                   error->value("text", std::string()));
     } else {
       answers.pongs.push_back(result.value("pong", Json::object()));
     }
   }
   return print_answers(command, answers);
+}
+
+
+int change_peer(const CliCommand& command) {
+  Json args = Json::object();
+  if (!command.primary.empty()) args["primary"] = command.primary;
+  if (command.non_mr) args["non_mr"] = true;
+  if (command.lock_primary) args["lock_primary"] = true;
+  if (command.force) args["force"] = true;
+  if (!command.nid.empty()) {
+    const auto nids = expand_ping_targets({command.nid}, kPeerNidsMax, system_resolver());
+    if (!nids) return report(command, -nids.error().code(), nids.error().text());
+    for (const PingTarget& nid : *nids) {
+      if (!nid.nid) return report(command, -nid.nid.error().code(), nid.nid.error().text());
+      args["nids"].push_back(nid.nid->to_string());
+    }
+  }
+  Result<ControlClient> client = ControlClient::connect(command.socket);
+  if (!client) return report(command, errno_of(client.error()), client.error().text());
+  const Reply reply = client->call(command.name, std::move(args), kDaemonPatience);
+  if (!reply) return report(command, -reply.error().code(), reply.error().text());
+  return kExitOk;
 }
 
 // Works without a daemon, too.
@@ -226,7 +258,8 @@ int version(const CliCommand& command) {
 }
 
 int run(const CliCommand& command) {
-  if (command.name == "ping") return ping(command);
+  if (command.name == "ping" || command.name == "discover") return ping_or_discover(command);
+  if (command.name == "peer add" || command.name == "peer del") return change_peer(command);
   if (command.name == "version") return version(command);
   Result<ControlClient> client = ControlClient::connect(command.socket);
   if (!client) return report(command, errno_of(client.error()), client.error().text());

@@ -70,6 +70,15 @@ class EndpointView final : public NodeView {
   Status del_net(NetId net, const std::string& interface) override {
     return endpoint_.del_net(net, interface);
   }
+  Status configure_peer(const PeerSettings& peer) override {
+    return endpoint_.configure_peer(peer);
+  }
+  Status delete_peer(const Nid& primary, const std::vector<Nid>& nids, bool force) override {
+    return endpoint_.delete_peer(primary, nids, force);
+  }
+  void discover(const DiscoverArgs& args, Endpoint::DiscoverDone done) override {
+    endpoint_.discover(args, std::move(done));
+  }
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     endpoint_.ping(args, std::move(done));
   }

@@ -76,6 +76,7 @@ Status Membership::configure(const PeerSettings& settings) {
     peer->set(kPeerConfigured | (settings.multi_rail ? kPeerMultiRail : 0U));
   }
   if (settings.health_sensitivity) peer->health_sensitivity = settings.health_sensitivity;
+  if (settings.lock_primary) peer->set(kPeerLockedPrimary);
   for (const Nid& nid : nids) attach(*peer, nid);
   state_.peers.put_first(*peer, peer->primary_nid);
   return Status::ok();

@@ -333,9 +333,13 @@ void Sender::waiting_expired(SendId id) {
   run_ready();
 }
 
-// Oldest first in each queue; what holds a peer credit already before what does not.
+// What a delay rule holds; then, oldest first in each queue, what holds a peer credit already
+// before what does not.
 std::vector<SendId> Sender::waiting_for(NiId ni) const {
   std::vector<SendId> found;
+  state_.sends.for_each([&](SendId id, const SendMessage& message) {
+    if (message.ni == ni && message.state == SendMessage::State::kDelayed) found.push_back(id);
+  });
   const auto collect = [&](const Credits& credits) {
     for (SendId id = credits.oldest(); id != 0; id = state_.sends.at(id).next_waiting) {
       if (state_.sends.at(id).ni == ni) found.push_back(id);

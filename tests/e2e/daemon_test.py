@@ -568,6 +568,43 @@ add:
         self.change(a, "net", "set", "--net", "tcp", "--health-sensitivity", "default")
         self.assertEqual(in_force(), (100, 100))
 
+    def test_discover_and_peers_by_hand(self):
+        a, b = self.pair()
+        found = ctl(a, "discover", b.nid, "127.0.0.77@tcp")
+        self.assertEqual(found.returncode, 255)
+        self.assertEqual(found.stdout, f"discover:\n- primary nid: {b.nid}\n  Multi-Rail: true\n  peer_ni:\n"
+                                       f"  - nid: {b.nid}\nmanage:\n- discover:\n  errno: -111\n"
+                                       "  descr: ! 'failed to discover 127.0.0.77@tcp: Connection refused'\n")
+        states = {peer["primary nid"]: peer["peer state"] for peer in self.shown(a, "peer")["peer"]}
+        self.assertEqual(states[b.nid], 273)  # multi-rail, discovered, NIDs up to date
+        self.assertEqual(self.shown(b, "peer")["peer"][0]["peer state"], 273)
+        self.assertEqual(ctl(a, "discover", "--force", b.nid, a.nid).returncode, 0)
+
+        self.change(a, "peer", "add", "--prim_nid", "127.0.0.50@tcp", "--nid", "127.0.0.[51-52]@tcp")
+        self.change(a, "peer", "add", "--nid", "127.0.0.60@tcp,127.0.0.61@tcp", "--non_mr")
+        listed = {peer["primary nid"]: ([ni["nid"] for ni in peer["peer ni"]], peer["Multi-Rail"])
+                  for peer in self.shown(a, "peer")["peer"]}
+        self.assertEqual(listed["127.0.0.50@tcp"], (["127.0.0.50@tcp", "127.0.0.51@tcp", "127.0.0.52@tcp"], True))
+        self.assertEqual(listed["127.0.0.60@tcp"], (["127.0.0.60@tcp", "127.0.0.61@tcp"], False))
+        taken = ctl(a, "peer", "add", "--prim_nid", "127.0.0.60@tcp", "--nid", "127.0.0.51@tcp")
+        self.assertEqual(taken.returncode, 234)
+        self.assertIn("127.0.0.51@tcp belongs to peer 127.0.0.50@tcp", taken.stderr)
+        self.change(a, "peer", "del", "--prim_nid", "127.0.0.50@tcp", "--nid", "127.0.0.51@tcp")
+        self.change(a, "peer", "del", "--prim_nid", "127.0.0.60@tcp")
+        self.assertEqual(ctl(a, "peer", "del", "--prim_nid", "127.0.0.60@tcp").returncode, 234)
+        self.assertEqual(ctl(a, "peer", "del").returncode, 234)
+        names = [peer["primary nid"] for peer in self.shown(a, "peer")["peer"]]
+        self.assertIn("127.0.0.50@tcp", names)
+        self.assertNotIn("127.0.0.60@tcp", names)
+
+    # DS-3, DS-7: peers hear at once that a node takes part no more, and again.
+    def test_discovery_is_switched_while_it_runs(self):
+        a, b = self.pair()
+        self.assertEqual(ctl(a, "discover", b.nid).returncode, 0)
+        for value, state in (("0", 274), ("1", 273)):
+            self.change(b, "set", "discovery", value)
+            self.wait_until(lambda: self.shown(a, "peer")["peer"][0]["peer state"] == state)
+
     def test_only_some_may_change_things(self):
         if os.geteuid() != 0:
             self.skipTest("needs root to run clients as two users")

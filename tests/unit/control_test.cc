@@ -73,11 +73,35 @@ class FakeNode final : public NodeView {
                                    change.lnd_timeout_s.value_or(-9)));
     return Status::ok();
   }
+  Status configure_peer(const PeerSettings& peer) override {
+    std::string text = "peer " + peer.primary_nid.to_string() + ":";
+    for (const Nid& nid : peer.nids) text += " " + nid.to_string();
+    if (!peer.multi_rail) text += " non-mr";
+    if (peer.lock_primary) text += " locked";
+    return note(text);
+  }
+  Status delete_peer(const Nid& primary, const std::vector<Nid>& nids, bool force) override {
+    std::string text = "no peer " + primary.to_string() + ":";
+    for (const Nid& nid : nids) text += " " + nid.to_string();
+    return note(text + (force ? " forced" : ""));
+  }
+  void discover(const DiscoverArgs& args, Endpoint::DiscoverDone done) override {
+    if (args.nid == Nid::parse("10.0.0.9@tcp").value())
+      return done(fail(EHOSTUNREACH, "failed to discover 10.0.0.9@tcp"));
+    PeerInfo peer{.primary_nid = args.nid, .multi_rail = args.force};
+    peer.nis.push_back({.nid = args.nid});
+    done(peer);
+  }
   Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) override {
     const std::lock_guard lock(mutex_);
     changes_.push_back(fmt::format("{} health {} sensitivity {}", nid ? nid->to_string() : "all",
                                    change.health.value_or(-9),
                                    change.health_sensitivity.value_or(-9)));
+    return Status::ok();
+  }
+  Status note(std::string text) {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(std::move(text));
     return Status::ok();
   }
   // What was changed since the last call.
@@ -385,6 +409,38 @@ TEST_F(ControlTest, WrongArgumentsAreNamed) {
             "argument 'nids' must be a list of 1 to 128 strings");
   EXPECT_EQ(error("ping", {{"nids", {"10.0.0.2@tcp"}}, {"timeout_ms", 0}}).text(),
             "argument 'timeout_ms' must be a number from 1 to 3600000");
+}
+
+TEST_F(ControlTest, PeersAreReadAndPassedOn) {
+  using testing::ElementsAre;
+  start();
+  EXPECT_TRUE(call("peer add", {{"primary", "10.0.0.5@tcp"}}));
+  EXPECT_TRUE(call("peer add", {{"nids", {"10.0.0.6@tcp", "10.0.1.6@tcp"}}, {"non_mr", true}}));
+  EXPECT_TRUE(call("peer add", {{"primary", "10.0.0.7@tcp"}, {"lock_primary", true}}));
+  EXPECT_TRUE(call("peer del", {{"primary", "10.0.0.7@tcp"}, {"force", true}}));
+  EXPECT_TRUE(call("peer del", {{"nids", {"10.0.1.2@tcp"}}}));  // whose it is, is looked up
+  EXPECT_THAT(node_.take_changes(),
+              ElementsAre("peer 10.0.0.5@tcp:",
+                          "peer 10.0.0.6@tcp: 10.0.0.6@tcp 10.0.1.6@tcp non-mr",
+                          "peer 10.0.0.7@tcp: locked", "no peer 10.0.0.7@tcp: forced",
+                          "no peer 10.0.0.2@tcp: 10.0.1.2@tcp"));
+  EXPECT_EQ(call("peer add", Json::object()).error().code(), EINVAL);
+  EXPECT_EQ(call("peer del", Json::object()).error().code(), EINVAL);
+  EXPECT_EQ(call("peer del", {{"nids", {"10.9.9.9@tcp"}}}).error().code(), ENOENT);
+  EXPECT_EQ(call("peer add", {{"nids", {"10.0.0.900@tcp"}}}).error().code(), EINVAL);
+}
+
+TEST_F(ControlTest, DiscoveriesAreAnsweredInTheirOrder) {
+  start();
+  const Reply reply =
+      call("discover", {{"nids", {"10.0.0.9@tcp", "10.0.0.8@tcp"}}, {"force", true}});
+  ASSERT_TRUE(reply);
+  const Json& results = (*reply)["results"];
+  EXPECT_EQ(results.at(0)["error"]["errno"], EHOSTUNREACH);
+  EXPECT_EQ(results.at(1)["pong"], (Json{{"primary nid", "10.0.0.8@tcp"},
+                                         {"Multi-Rail", true},
+                                         {"peer_ni", {{{"nid", "10.0.0.8@tcp"}}}}}));
+  EXPECT_EQ(call("discover", Json::object()).error().code(), EINVAL);
 }
 
 TEST_F(ControlTest, SettingsAreReadAndPassedOn) {

@@ -412,7 +412,8 @@ TEST_F(FaultTest, ADelayedSendsDeadlineHolds) {
   nodes(1);
   delay(*a_, 3600);
   put(AckRequest::kAck);
-  world_.advance(149s);
+  // The attempt's bound: the LND timeout in force, 49 s, x 3 + 1.
+  world_.advance(147s);
   EXPECT_THAT(world_.events(*a_), IsEmpty());
   world_.advance(1s);
   EXPECT_FALSE(world_.collect());
@@ -452,6 +453,28 @@ TEST_F(FaultTest, RemovingTheRuleLetsEverythingGoOn) {
   EXPECT_THAT(statuses(*a_, 1), ElementsAre(0));  // the REPLY
   expect_at_rest(*a_);
   expect_at_rest(*b_);
+}
+
+TEST_F(FaultTest, ADelayedSendLeavesByAnotherNiWhenItsOwnIsRemoved) {
+  nodes(2);
+  delay(*a_, 2, kFaultPut);
+  for (int i = 0; i < 4; ++i) put();
+  ASSERT_EQ(a_->core->nets().at(1).nis.at(0).delayed, 2U);
+  ASSERT_TRUE(a_->core->remove_ni(world_.now, 1).is_ok());
+  world_.advance(2s);
+  world_.collect();
+  size_t puts = 0;
+  for (const SendAction& send : a_->sends) {
+    EXPECT_NE(send.ni, 1U);
+    const auto* part = std::get_if<PutPart>(&send.header.part);
+    puts += part != nullptr && part->portal == kPortal ? 1 : 0;
+  }
+  EXPECT_EQ(puts, 4U);
+  world_.run();
+  EXPECT_THAT(statuses(*a_, 4), ElementsAre(0, 0, 0, 0));
+  remove_all(*a_, FaultKind::kDelay, world_.now);
+  world_.run();
+  expect_at_rest(*a_);
 }
 
 // ---------------------------------------------------------------- delays on receive

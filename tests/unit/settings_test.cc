@@ -120,12 +120,18 @@ TEST(GlobalRules, AskedForLndTimeoutsMustFit) {
 
 class SettingsTest : public testing::Test {
  protected:
+  // Without discovery, so that nothing is on the wire but what a test sends.
+  static GlobalSettings quiet(GlobalSettings global = {}) {
+    global.discovery = false;
+    return global;
+  }
   void two_rails(const GlobalSettings& global = {},
                  const std::function<void(NiSettings&)>& tune = {}) {
-    a_ = &world_.add("a", {kRailA1, kRailA2}, tune, global);
-    b_ = &world_.add("b", {kRailB1, kRailB2});
+    a_ = &world_.add("a", {kRailA1, kRailA2}, tune, quiet(global));
+    b_ = &world_.add("b", {kRailB1, kRailB2}, {}, quiet());
     introduce(*a_, kRailB1, kRailB2);
     introduce(*b_, kRailA1, kRailA2);
+    world_.acquaint();
   }
   void introduce(CoreWorld::Node& node, std::string_view first, std::string_view second,
                  std::optional<int32_t> sensitivity = {}) {
@@ -222,7 +228,7 @@ TEST_F(SettingsTest, TheOrderOfSettingParametersDoesNotMatter) {
     for (const auto& [name, value] : steps) EXPECT_TRUE(set(name, value).is_ok()) << name;
     for (const int64_t sensitivity : {100, 0, 100}) {
       EXPECT_TRUE(set("health_sensitivity", sensitivity).is_ok());
-      GlobalSettings expected;
+      GlobalSettings expected = quiet();
       expected.health_sensitivity = static_cast<int32_t>(sensitivity);
       expected.retry_count = 3;
       expected.transaction_timeout_s = 40;
@@ -273,7 +279,7 @@ TEST_F(SettingsTest, AFilesLndTimeoutIsClampedUntilThereIsRoom) {
   EXPECT_EQ(ni(kRailA1).lnd_timeout_s, 49);
   EXPECT_EQ(ni(kRailA1).lnd_timeout_asked_s, 50);
   EXPECT_FALSE(set("transaction_timeout", 140).is_ok());
-  EXPECT_EQ(a_->core->global(), GlobalSettings{});
+  EXPECT_EQ(a_->core->global(), quiet());
   ASSERT_TRUE(set("transaction_timeout", 151).is_ok());
   EXPECT_EQ(ni(kRailA1).lnd_timeout_s, 50);
   ASSERT_THAT(a_->lnd_timeouts, SizeIs(2));
@@ -385,11 +391,12 @@ TEST_F(SettingsTest, SensitivityOfNetNiAndPeer) {
         ni.tunables.health_sensitivity = 20;
         if (ni.nid == test::nid(kRailA2)) ni.health_sensitivity = 30;
       },
-      global);
-  b_ = &world_.add("b", {kRailB1, kRailB2});
+      quiet(global));
+  b_ = &world_.add("b", {kRailB1, kRailB2}, {}, quiet());
   introduce(*a_, kRailB1, kRailB2, 40);
   introduce(*a_, "10.0.1.3@tcp", "10.0.1.13@tcp");
   introduce(*a_, "10.0.2.3@tcp9", "10.0.2.13@tcp9");
+  world_.acquaint();
   EXPECT_EQ(ni(kRailA1).health_sensitivity, 20);
   EXPECT_EQ(ni(kRailA2).health_sensitivity, 30);
   EXPECT_EQ(peer_ni(kRailB1).health_sensitivity, 40);
@@ -564,7 +571,9 @@ TEST_P(StatusTest, MovesExactlyWhatTheTableSays) {
 }
 
 TEST_P(StatusTest, ASingleRailPeerKeepsItsHealthAndIsCounted) {
-  a_ = &world_.add("a", {kRailA1, kRailA2}, {}, global_);
+  a_ = &world_.add("a", {kRailA1, kRailA2}, {}, quiet(global_));
+  b_ = &world_.add("b", {kRailB1}, {}, quiet());
+  world_.acquaint();
   fail_put(completion());
   EXPECT_EQ(ni(kRailA1).health, 1000 - GetParam().ni_loss);
   EXPECT_EQ(peer_ni(kRailB1).health, 1000);
@@ -693,6 +702,17 @@ class BoundTest : public SettingsTest, public testing::WithParamInterface<BoundR
     EXPECT_TRUE(events[0].unlinked);
     EXPECT_EQ(events[0].status, status);
   }
+  void get() {
+    MdSpec md;
+    md.fragments = {{memory_, sizeof memory_}};
+    md.threshold = 2;
+    GetArgs args;
+    args.md = a_->core->bind(md).value();
+    args.target = {test::nid(kRailB1), kPidLustre};
+    args.portal = kPortal;
+    ASSERT_TRUE(a_->core->get(world_.now, args).is_ok());
+    swallow();
+  }
   // Every message is taken by the wire and never answered.
   void swallow() {
     world_.collect();
@@ -714,15 +734,14 @@ TEST_P(BoundTest, TheNumbers) {
 
 TEST_P(BoundTest, AGetOfASilentPeer) {
   start();
-  MdSpec md;
-  md.fragments = {{memory_, sizeof memory_}};
-  md.threshold = 2;
-  GetArgs args;
-  args.md = a_->core->bind(md).value();
-  args.target = {test::nid(kRailB1), kPidLustre};
-  args.portal = kPortal;
-  ASSERT_TRUE(a_->core->get(world_.now, args).is_ok());
-  swallow();
+  get();
+  expect_end_at(operation_bound_, -ETIMEDOUT);
+}
+
+TEST_P(BoundTest, AGetThatWaitsForDiscovery) {
+  start();
+  ASSERT_TRUE(set("discovery", 1).is_ok());
+  get();
   expect_end_at(operation_bound_, -ETIMEDOUT);
 }
 

@@ -140,6 +140,7 @@ struct PeerSettings {
   Nid primary_nid;
   std::vector<Nid> nids;  // may repeat the primary
   bool multi_rail = true;
+  bool lock_primary = false;  // discovery does not rename it
   std::optional<int32_t> health_sensitivity;  // of all its NIs; 0..1000
   std::string where;                          // "FILE:LINE" for messages
 };
