@@ -69,6 +69,8 @@ Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStart
   Status status = ni_life_.add_ni(id, settings, started);
   if (status.is_ok()) {
     update_lnd_timeout(state_.nets.ni(id));
+    // Peer NIs that fell sick and then could not be reached by any NI of ours are pinged again.
+    recovery_.settings_changed();
     own_info_changed();
   }
   settle();
