@@ -31,9 +31,17 @@ void add_by_type(Json& into, const MessageStats& stats) {
   into["dropped_stats"] = by_type(stats.dropped);
 }
 
-// No policy rule applies yet.
-Json no_udsp() {
-  return {{"net priority", -1}, {"nid priority", -1}};
+Json priority(const std::optional<uint32_t>& value) {
+  return value ? Json(*value) : Json(-1);
+}
+
+Json udsp_info(const UdspInfo& udsp) {
+  Json map = {{"net priority", priority(udsp.net_priority)},
+              {"nid priority", priority(udsp.nid_priority)}};
+  for (size_t i = 0; i < udsp.preferred_sources.size(); ++i) {
+    map["Preferred source NIDs"][fmt::format("NID-{}", i)] = udsp.preferred_sources[i].to_string();
+  }
+  return map;
 }
 
 Json counters(const std::vector<CounterInfo>& list) {
@@ -140,7 +148,7 @@ Json show_ni(const NiInfo& ni, const ShowOptions& options) {
   Json map = {{"nid", ni.nid.to_string()}, {"status", ni.up ? "up" : "down"}};
   if (!lo) map["interfaces"] = {{"0", ni.interface}};
   if (options.level >= 1) map["statistics"] = totals(ni.stats);
-  if (options.level >= 4) map["udsp info"] = no_udsp();
+  if (options.level >= 4) map["udsp info"] = udsp_info(ni.udsp);
   if (options.level >= 2) {
     add_by_type(map, ni.stats);
     map["health stats"] = ni_health(ni);
@@ -180,7 +188,7 @@ Json peer_ni_own_keys(const PeerNiInfo& ni) {
 
 Json show_peer_ni(const PeerNiInfo& ni, const ShowOptions& options) {
   Json map = {{"nid", ni.nid.to_string()}};
-  if (options.level >= 4) map["udsp info"] = no_udsp();
+  if (options.level >= 4) map["udsp info"] = udsp_info(ni.udsp);
   map["state"] = !ni.up ? "NA" : *ni.up ? "up" : "down";
   if (options.level >= 1) {
     map["max_ni_tx_credits"] = ni.max_ni_tx_credits;

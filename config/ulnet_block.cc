@@ -76,14 +76,14 @@ Reader limits(LoadContext& context) {
   return [&context](const YamlEntry& entry) {
     Report& report = context.report;
     LimitSettings& l = context.settings.limits;
-    read_map(report, *entry.value, "'limits'",
-             {{"parked_per_portal_max", integer(report, &l.parked_per_portal_max, 1, kIntMax)},
-              {"parked_per_peer_max", integer(report, &l.parked_per_peer_max, 1, kIntMax)},
-              {"waiting_for_discovery_max",
-               integer(report, &l.waiting_for_discovery_max, 1, kIntMax)},
-              {"peers_by_traffic_max", integer(report, &l.peers_by_traffic_max, 1, kIntMax)},
-              {"setups_per_address_max",
-               integer(report, &context.settings.acceptor.setups_per_address_max, 1, kIntMax)}});
+    read_map(
+        report, *entry.value, "'limits'",
+        {{"parked_per_portal_max", integer(report, &l.parked_per_portal_max, 1, kIntMax)},
+         {"parked_per_peer_max", integer(report, &l.parked_per_peer_max, 1, kIntMax)},
+         {"waiting_for_discovery_max", integer(report, &l.waiting_for_discovery_max, 1, kIntMax)},
+         {"peers_by_traffic_max", integer(report, &l.peers_by_traffic_max, 1, kIntMax)},
+         {"setups_per_address_max",
+          integer(report, &context.settings.acceptor.setups_per_address_max, 1, kIntMax)}});
   };
 }
 

@@ -32,8 +32,8 @@ struct CliCommand {
   std::string primary;               // of peer add and peer del
   bool non_mr = false;
   bool lock_primary = false;
-  bool force = false;  // of peer del and discover
-  std::string setting;               // of set, with its value
+  bool force = false;   // of peer del and discover
+  std::string setting;  // of set, with its value
   std::string value;
   bool all = false;  // of net set and peer set, with what to set; the daemon reads the numbers
   std::string health;

@@ -492,8 +492,7 @@ void Commands::ping(const Json& json, Done done) {
   const std::optional<Nid> source = args.nid("source");
   const int64_t timeout_ms = args.number("timeout_ms", 1, kPingTimeoutMsMax, 1000);
   if (const Status status = args.finish(); !status.is_ok()) return done(Failure(status));
-  if (const Status status = begin_pings(nids.size()); !status.is_ok())
-    return done(Failure(status));
+  if (const Status status = begin_pings(nids.size()); !status.is_ok()) return done(Failure(status));
   const auto batch = std::make_shared<PingBatch>(words, std::move(done));
   for (size_t i = 0; i < nids.size(); ++i) {
     const PingArgs ping{.nid = nids[i],
@@ -512,8 +511,7 @@ void Commands::discover(const Json& json, Done done) {
   const std::vector<Nid> nids = args.nids("nids", kPingNidsMax);
   const bool force = args.flag("force");
   if (const Status status = args.finish(); !status.is_ok()) return done(Failure(status));
-  if (const Status status = begin_pings(nids.size()); !status.is_ok())
-    return done(Failure(status));
+  if (const Status status = begin_pings(nids.size()); !status.is_ok()) return done(Failure(status));
   const auto batch = std::make_shared<PingBatch>(words, std::move(done));
   for (size_t i = 0; i < nids.size(); ++i) {
     node_.discover({.nid = nids[i], .force = force},

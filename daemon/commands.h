@@ -30,10 +30,10 @@
 //   reset                                                  {}; a change
 //   show          level                                    {"fault": [...]}, {} without rules
 //
-// Every argument but `nids`, `name`, `value` and those said to be needed may be left out. An unknown
-// argument is an error. Numbers of the commands that set something may be written as text, as a
-// person did; health_sensitivity may be "default".
-// Of several NIs that `net add` is asked for all come up or none.
+// Every argument but `nids`, `name`, `value` and those said to be needed may be left out. An
+// unknown argument is an error. Numbers of the commands that set something may be written as text,
+// as a person did; health_sensitivity may be "default". Of several NIs that `net add` is asked for
+// all come up or none.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@
 namespace ulnet::daemon {
 
 inline constexpr size_t kPingNidsMax = 128;
-inline constexpr size_t kInterfacesMax = 64;       // of one `net add` or `net del`
+inline constexpr size_t kInterfacesMax = 64;  // of one `net add` or `net del`
 inline constexpr size_t kPeerNidsMax = 4096;
 inline constexpr size_t kPingsInFlightMax = 4096;  // of all clients together; more get EBUSY
 inline constexpr int64_t kPingTimeoutMsMax = 3'600'000;
@@ -64,9 +64,9 @@ class Commands {
   // Whether the command alters the node. False for an unknown one.
   static bool is_change(std::string_view command);
 
-  // `done` runs exactly once: before this returns for all but `ping` and `discover`, which answer from the node's
-  // threads. Errors: ENOSYS unknown command, EINVAL an argument (named), ESRCH no such net, EBUSY
-  // too many pings.
+  // `done` runs exactly once: before this returns for all but `ping` and `discover`, which answer
+  // from the node's threads. Errors: ENOSYS unknown command, EINVAL an argument (named), ESRCH no
+  // such net, EBUSY too many pings.
   void execute(const Request& request, Done done);
 
  private:

@@ -206,7 +206,8 @@ int ping_or_discover(const CliCommand& command) {
   const Json& results = (*reply)["results"];
   for (const PingTarget& target : *targets) {
     if (!target.nid) {
-      add_failure(answers, command.name, target.word, target.nid.error().code(), target.nid.error().text());
+      add_failure(answers, command.name, target.word, target.nid.error().code(),
+                  target.nid.error().text());
       continue;
     }
     if (next >= results.size())
@@ -221,7 +222,6 @@ int ping_or_discover(const CliCommand& command) {
   }
   return print_answers(command, answers);
 }
-
 
 int change_peer(const CliCommand& command) {
   Json args = Json::object();

@@ -25,6 +25,8 @@ Core::Core(const GlobalSettings& global, const LimitSettings& limits, uint64_t i
   receiver_.set_push_taken([this] { ping_.post_push_target(); });
   health_.set_sick([this](Ni& ni) { recovery_.enter(ni); },
                    [this](PeerNi& peer_ni) { recovery_.enter(peer_ni); });
+  state_.peers.set_enlisted(
+      [this](PeerNi& ni, PeerNet& net) { state_.udsps.apply_to(ni, net, state_.nets); });
   sender_.set_peer_needed([this](Peer& peer) { return discovery_.must_wait(peer); });
   membership_.set_hooks(
       {.ask = [this](Peer& peer, const Nid& nid) { discovery_.ask(peer, nid); },
@@ -41,8 +43,7 @@ void Core::settle() {
       discovery_.run();
       sender_.run_rerouted();
     }
-    ni_life_.forget_unreachable_peers();
-  } while (discovery_.has_work() || sender_.has_rerouted());
+  } while (ni_life_.forget_unreachable_peers());
 }
 
 // Events of MDs that the core itself owns.
@@ -64,11 +65,14 @@ void Core::handle_event(const Md& md, const Event& event) {
 
 // ---------------------------------------------------------------- local side
 
-Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started) {
+Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started,
+                    NumaNode node) {
   state_.now = now;
   Status status = ni_life_.add_ni(id, settings, started);
   if (status.is_ok()) {
+    state_.nets.ni(id).numa_node = node;
     update_lnd_timeout(state_.nets.ni(id));
+    apply_udsps();
     // Peer NIs that fell sick and then could not be reached by any NI of ours are pinged again.
     recovery_.settings_changed();
     own_info_changed();
@@ -80,7 +84,10 @@ Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStart
 Status Core::remove_ni(Time now, NiId id) {
   state_.now = now;
   Status status = ni_life_.remove_ni(id);
-  if (status.is_ok()) own_info_changed();
+  if (status.is_ok()) {
+    apply_udsps();
+    own_info_changed();
+  }
   settle();
   return status;
 }
@@ -156,6 +163,31 @@ Nid Core::primary_nid(const Nid& nid) const {
   return state_.peers.primary_of(nid);
 }
 
+// ---------------------------------------------------------------- selection policies
+
+Status Core::add_udsp(const Udsp& udsp, std::optional<uint32_t> index) {
+  Status status = state_.udsps.add(udsp, index);
+  if (status.is_ok()) apply_udsps();
+  return status;
+}
+
+Status Core::del_udsp(uint32_t index) {
+  Status status = state_.udsps.del(index);
+  if (status.is_ok()) apply_udsps();
+  return status;
+}
+
+void Core::del_udsps() {
+  state_.udsps.clear();
+  apply_udsps();
+}
+
+// To everything there is. Peer NIs that come later are told as they come.
+void Core::apply_udsps() {
+  state_.udsps.apply_to(state_.nets);
+  state_.udsps.apply_to(state_.peers, state_.nets);
+}
+
 // ---------------------------------------------------------------- memory
 
 Result<MdHandle> Core::md_attach(Time now, MeHandle handle, const MdSpec& spec) {
@@ -165,6 +197,12 @@ Result<MdHandle> Core::md_attach(Time now, MeHandle handle, const MdSpec& spec) 
   const Result<MdHandle> md = memory_.md_attach(handle, spec);
   if (md) receiver_.retry_parked(portal);
   settle();
+  return md;
+}
+
+Result<MdHandle> Core::bind(const MdSpec& spec, NumaNode node) {
+  const Result<MdHandle> md = memory_.bind(spec);
+  if (md) state_.mds.at(md->value).numa_node = node;
   return md;
 }
 

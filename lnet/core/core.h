@@ -41,14 +41,18 @@ class Core {
   // ---- local side
   // An id for a NI that its driver is about to start; good for any number of tries.
   NiId reserve_ni() { return state_.nets.reserve_ni(); }
-  // A NI that its driver has started. REQUIRES: `id` is reserved. Errors: EEXIST.
-  Status add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started);
+  // A NI that its driver has started; `node`: where its device is. REQUIRES: `id` is reserved.
+  // Errors: EEXIST.
+  Status add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started,
+                NumaNode node = kNoNumaNode);
   // Takes a NI away: nothing is sent by it from now on, and what waits to be goes another way or
   // ends. Its driver is to be stopped next; what it completes with ESHUTDOWN is sent again by
   // another NI where it may be. Errors: ENOENT; EINVAL 0@lo.
   Status remove_ni(Time now, NiId id);
   // Also of a NI that is only reserved.
   void handle_ni_fatal(Time now, NiId ni, bool fatal, std::string_view reason = {});
+  // How far memory and devices are apart; without it they are all near.
+  void set_numa_distances(NumaDistances distances) { state_.numa = std::move(distances); }
 
   // ---- settings while the node runs; see Endpoint. On failure nothing is changed.
   Status set_global(Time now, std::string_view name, int64_t value);
@@ -68,11 +72,19 @@ class Core {
   // The name of the node that has this NID, as far as is known now.
   Nid primary_nid(const Nid& nid) const;
 
+  // ---- selection policies; see Endpoint
+  Status add_udsp(const Udsp& udsp, std::optional<uint32_t> index);
+  Status del_udsp(uint32_t index);
+  void del_udsps();
+  std::vector<Udsp> udsps() const { return state_.udsps.list(); }
+
   // ---- memory; see Endpoint
   Result<MeHandle> me_attach(const MeSpec& spec) { return memory_.me_attach(spec); }
   Status me_unlink(MeHandle me) { return memory_.me_unlink(me); }
   Result<MdHandle> md_attach(Time now, MeHandle me, const MdSpec& spec);
-  Result<MdHandle> bind(const MdSpec& spec) { return memory_.bind(spec); }
+  // `node`: where the memory is. MDs of MEs have none: they only answer, by the NI they were asked
+  // by.
+  Result<MdHandle> bind(const MdSpec& spec, NumaNode node = kNoNumaNode);
   Status unlink(MdHandle md) { return memory_.unlink(md); }
   Status set_lazy(Time now, uint32_t portal, bool lazy);
 
@@ -124,6 +136,7 @@ class Core {
 
  private:
   void handle_event(const Md& md, const Event& event);
+  void apply_udsps();
   // What our ping info says has changed: up it goes, and to the peers.
   void own_info_changed();
   // Does what the call in progress has left to do. The last thing each call does.

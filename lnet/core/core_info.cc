@@ -14,7 +14,11 @@ int64_t next_ping_s(const Timer& recovery) {
   return std::chrono::ceil<std::chrono::seconds>(recovery.when.time_since_epoch()).count();
 }
 
-NiInfo describe(const Ni& ni, const GlobalSettings& global) {
+std::optional<uint32_t> set_priority(uint32_t priority) {
+  return priority == kLowestPriority ? std::nullopt : std::optional(priority);
+}
+
+NiInfo describe(const Ni& ni, const Net& net, const GlobalSettings& global) {
   NiInfo info;
   info.nid = ni.nid;
   info.interface = ni.interface;
@@ -25,6 +29,7 @@ NiInfo describe(const Ni& ni, const GlobalSettings& global) {
   info.ping_count = ni.recovery_pings;
   info.next_ping_s = next_ping_s(ni.recovery);
   info.fatal = ni.fatal;
+  info.udsp = {set_priority(net.priority), set_priority(ni.priority), {}};
   info.interrupts = failures_of(ni.failures, HealthStatus::kLocalInterrupt);
   info.dropped = failures_of(ni.failures, HealthStatus::kLocalDropped);
   info.aborted = failures_of(ni.failures, HealthStatus::kLocalAborted);
@@ -49,7 +54,7 @@ NiInfo describe(const Ni& ni, const GlobalSettings& global) {
   return info;
 }
 
-PeerNiInfo describe(const PeerNi& ni) {
+PeerNiInfo describe(const PeerNi& ni, const PeerNet& net, const NetTable& nets) {
   PeerNiInfo info;
   info.nid = ni.nid;
   info.max_ni_tx_credits = ni.tx_credits.limit();
@@ -61,6 +66,9 @@ PeerNiInfo describe(const PeerNi& ni) {
   info.waiting = ni.tx_credits.waiting();
   info.stats = ni.stats;
   info.health = ni.health;
+  info.udsp = {set_priority(net.priority), set_priority(ni.priority), {}};
+  for (const NiId source : ni.preferred_sources)
+    info.udsp.preferred_sources.push_back(nets.ni(source).nid);
   info.ping_count = ni.recovery_pings;
   info.next_ping_s = next_ping_s(ni.recovery);
   info.dropped = failures_of(ni.failures, HealthStatus::kRemoteDropped);
@@ -71,9 +79,12 @@ PeerNiInfo describe(const PeerNi& ni) {
   return info;
 }
 
-PeerInfo describe(const PeerTable& peers, const Peer& peer) {
+PeerInfo describe(const State& state, const Peer& peer) {
   PeerInfo info{peer.primary_nid, peer.is_multi_rail(), peer.state, {}};
-  for (const PeerNiId ni : peers.nis_of(peer)) info.nis.push_back(describe(peers.ni(ni)));
+  for (const PeerNet& net : peer.nets) {
+    for (const PeerNiId ni : net.nis)
+      info.nis.push_back(describe(state.peers.ni(ni), net, state.nets));
+  }
   return info;
 }
 
@@ -95,11 +106,12 @@ std::vector<NetInfo> Core::nets() const {
     delayed[message.ni] += message.state == SendMessage::State::kDelayed ? 1 : 0;
   });
   std::vector<NetInfo> nets;
-  for (const NetId net : state_.nets.nets()) {
-    NetInfo info{net, {}};
-    for (const NiId id : state_.nets.nis_of(net)) {
+  for (const NetId net_id : state_.nets.nets()) {
+    const Net& net = *state_.nets.find_net(net_id);
+    NetInfo info{net_id, {}};
+    for (const NiId id : net.nis) {
       const Ni& ni = state_.nets.ni(id);
-      info.nis.push_back(describe(ni, state_.global));
+      info.nis.push_back(describe(ni, net, state_.global));
       info.nis.back().health_sensitivity = health_.sensitivity(ni);
       info.nis.back().delayed = delayed[id];
     }
@@ -112,7 +124,7 @@ std::vector<PeerInfo> Core::peers() const {
   std::vector<PeerInfo> peers;
   for (const PeerId id : state_.peers.order()) {
     const Peer& peer = state_.peers.peer(id);
-    PeerInfo info = describe(state_.peers, peer);
+    PeerInfo info = describe(state_, peer);
     info.own_health_sensitivity = peer.health_sensitivity;
     for (PeerNiInfo& ni : info.nis)
       ni.health_sensitivity = health_.sensitivity(*state_.peers.find(ni.nid));
@@ -124,7 +136,7 @@ std::vector<PeerInfo> Core::peers() const {
 std::optional<PeerInfo> Core::find_peer(const Nid& nid) const {
   const PeerNi* ni = state_.peers.find(nid);
   if (ni == nullptr) return std::nullopt;
-  return describe(state_.peers, state_.peers.peer(ni->peer));
+  return describe(state_, state_.peers.peer(ni->peer));
 }
 
 Statistics Core::statistics() const {

@@ -30,7 +30,7 @@ Status Core::set_global(Time now, std::string_view name, int64_t value) {
   std::vector<AskedTimeout> asked;
   for (NiId id = 1; id < state_.nets.ni_count(); ++id) {
     const Ni& ni = state_.nets.ni(id);
-    if (ni.tcp.timeout_s > 0) asked.push_back({ni.nid, ni.tcp.timeout_s});
+    if (ni.is_active() && ni.tcp.timeout_s > 0) asked.push_back({ni.nid, ni.tcp.timeout_s});
   }
   const Result<GlobalSettings> changed = change_global(state_.global, name, value, asked);
   if (!changed) return changed.error();
@@ -51,7 +51,7 @@ void Core::handle_global_changed(const GlobalSettings& before) {
 }
 
 void Core::update_lnd_timeout(Ni& ni) {
-  if (ni.lnd_timeout == Duration::zero()) return;  // its driver has none
+  if (!ni.is_active() || ni.lnd_timeout == Duration::zero()) return;  // its driver has none
   const Duration timeout = std::chrono::seconds(state_.global.lnd_timeout_s(ni.tcp.timeout_s));
   if (timeout == ni.lnd_timeout) return;
   ni.lnd_timeout = timeout;
@@ -62,6 +62,7 @@ Result<std::vector<NiId>> Core::select_nis(const NiSelection& which) const {
   std::vector<NiId> selected;
   for (NiId id = 0; id < state_.nets.ni_count(); ++id) {
     const Ni& ni = state_.nets.ni(id);
+    if (!ni.is_active()) continue;
     if (which.nid && ni.nid != *which.nid) continue;
     if (which.net && ni.nid.net() != *which.net) continue;
     if (!ni.is_loopback()) {

@@ -15,7 +15,7 @@ namespace ulnet::core {
 // Invariant: available() == limit - taken; waiting messages count as taken.
 class Credits {
  public:
-  explicit Credits(int32_t limit) : limit_(limit), available_(limit), min_(limit) {}
+  explicit Credits(int32_t limit) : available_(limit), limit_(limit), min_(limit) {}
 
   // Takes a credit. False: none was free; the caller's message waits and must be queued with
   // wait().
@@ -71,8 +71,8 @@ class Credits {
   uint64_t oldest() const { return head_; }
 
  private:
+  int32_t available_;  // first: path selection looks at it in many objects
   int32_t limit_;
-  int32_t available_;
   int32_t min_;
   uint32_t waiting_ = 0;
   uint64_t head_ = 0;

@@ -194,10 +194,7 @@ void Discovery::take_features(Peer& peer, const PingInfo& info) {
   if (peer.is(kPeerConfigured)) return;
   if (!discovers || !multi_rail) return membership_.reduce(peer);
   if (peer.is_multi_rail()) return;
-  peer.set(kPeerMultiRail);
-  for (const PeerNiId id : state_.peers.nis_of(peer)) {
-    state_.peers.ni(id).preferred_ni = kLoopbackNi;
-  }
+  state_.peers.make_multi_rail(peer);
 }
 
 void Discovery::finish(Peer& peer, int32_t error) {

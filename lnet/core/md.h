@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "lnet/core/numa.h"
 #include "lnet/core/timers.h"
 #include "lnet/lnd.h"
 #include "ulnet/types.h"
@@ -47,9 +48,10 @@ struct Md {
   uint32_t options = 0;
   int32_t threshold = kThresholdInfinite;
   uint32_t max_size = 0;
-  uint32_t operations = 0;       // in progress: messages that use it
-  uint32_t acks_awaited = 0;     // PUTs of it whose ACK may still come
-  uint32_t replies_awaited = 0;  // GETs of it whose REPLY may still come
+  uint32_t operations = 0;           // in progress: messages that use it
+  uint32_t acks_awaited = 0;         // PUTs of it whose ACK may still come
+  uint32_t replies_awaited = 0;      // GETs of it whose REPLY may still come
+  NumaNode numa_node = kNoNumaNode;  // where its memory is
   uint64_t length = 0;
   uint64_t offset = 0;  // its own; advanced by each locally managed operation
   EventHandler* handler = nullptr;

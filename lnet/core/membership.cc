@@ -73,7 +73,8 @@ Status Membership::configure(const PeerSettings& settings) {
     }
     peer->primary_nid = settings.primary_nid;
     peer->clear(kPeerMultiRail | kPeerDiscovered | kPeerNidsCurrent);
-    peer->set(kPeerConfigured | (settings.multi_rail ? kPeerMultiRail : 0U));
+    peer->set(kPeerConfigured);
+    if (settings.multi_rail) state_.peers.make_multi_rail(*peer);
   }
   if (settings.health_sensitivity) peer->health_sensitivity = settings.health_sensitivity;
   if (settings.lock_primary) peer->set(kPeerLockedPrimary);
@@ -130,7 +131,7 @@ Result<PeerId> Membership::name(std::span<const Nid> nids) {
     peer.primary_nid = nids.front();
     peer.set(kPeerLockedPrimary);
   }
-  if (!peer.is(kPeerConfigured | kPeerNoDiscovery)) peer.set(kPeerMultiRail);
+  if (!peer.is(kPeerConfigured | kPeerNoDiscovery)) state_.peers.make_multi_rail(peer);
   for (const Nid& nid : nids.subspan(1)) {
     Peer& other = state_.peers.peer(find_or_create_peer_ni(state_, nid, false)->peer);
     if (&other == &peer || other.is(kPeerConfigured | kPeerLockedPrimary)) continue;

@@ -44,7 +44,9 @@ Status NetTable::add_ni(NiId id, const NiSettings& settings, const NiStarted& st
   ni.tx_credits = Credits(ni.tunables.credits);
 
   if (siblings.empty()) nets_.push_back(net);
-  by_net_[net].nis.push_back(id);
+  Net& home = by_net_[net];
+  home.id = net;
+  home.nis.push_back(id);
   by_nid_[started.nid] = id;
   return Status::ok();
 }
@@ -65,6 +67,11 @@ void NetTable::remove_ni(NiId id) {
 Ni* NetTable::find_ni(const Nid& nid) {
   const auto it = by_nid_.find(nid);
   return it != by_nid_.end() ? &nis_[it->second] : nullptr;
+}
+
+Net* NetTable::find_net(NetId net) {
+  const auto it = by_net_.find(net);
+  return it != by_net_.end() ? &it->second : nullptr;
 }
 
 const std::vector<NiId>& NetTable::nis_of(NetId net) const {

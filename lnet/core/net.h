@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "lnet/core/credits.h"
+#include "lnet/core/numa.h"
 #include "lnet/core/stats.h"
 #include "lnet/core/timers.h"
+#include "lnet/core/udsp.h"
 #include "lnet/lnd.h"
 #include "ulnet/settings.h"
 
@@ -33,7 +35,9 @@ struct Ni {
   Duration lnd_timeout{};                     // in force; zero: the driver has none
   std::optional<int32_t> health_sensitivity;  // its own
   Credits tx_credits{0};
-  uint64_t sequence = 0;  // of its last use, for round robin
+  uint64_t sequence = 0;                // of its last use, for round robin
+  uint32_t priority = kLowestPriority;  // by selection policies
+  NumaNode numa_node = kNoNumaNode;     // of its device
   int32_t health = kHealthMax;
   Timer recovery;                 // of its next recovery ping
   uint32_t recovery_pings = 0;    // since something came in by it
@@ -47,6 +51,13 @@ struct Ni {
 
   bool is_loopback() const { return id == kLoopbackNi; }
   bool is_active() const { return state == NiState::kActive; }
+};
+
+struct Net {
+  NetId id;
+  std::vector<NiId> nis;                // in the order in which they came
+  uint64_t sequence = 0;                // of its last use, for round robin
+  uint32_t priority = kLowestPriority;  // by selection policies
 };
 
 // Nets in the order in which they came, lo first. Ids are indices: an entry stays when its NI goes.
@@ -68,22 +79,18 @@ class NetTable {
   Ni* find_ni(const Nid& nid);
   bool is_local_nid(const Nid& nid) const { return by_nid_.contains(nid); }
   bool is_local_net(NetId net) const { return by_net_.contains(net); }
+  // nullptr when it is not local.
+  Net* find_net(NetId net);
+  const Net* find_net(NetId net) const { return const_cast<NetTable*>(this)->find_net(net); }
   const std::vector<NiId>& nis_of(NetId net) const;
   // What a peer NI on `net` gets; 0 when that net is not local.
   int32_t peer_credits(NetId net) const;
-  // When the net was last used, for round robin. REQUIRES: a local net.
-  uint64_t sequence(NetId net) const { return by_net_.at(net).sequence; }
-  void set_sequence(NetId net, uint64_t sequence) { by_net_.at(net).sequence = sequence; }
   const std::vector<NetId>& nets() const { return nets_; }  // lo first
 
  private:
   std::deque<Ni> nis_;
   std::vector<NetId> nets_;
-  struct LocalNet {
-    std::vector<NiId> nis;
-    uint64_t sequence = 0;
-  };
-  std::unordered_map<NetId, LocalNet> by_net_;  // looked up, never walked
+  std::unordered_map<NetId, Net> by_net_;  // looked up, never walked
   std::unordered_map<Nid, NiId> by_nid_;
 };
 

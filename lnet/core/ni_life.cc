@@ -41,8 +41,9 @@ void NiLife::set_peer_credits(NetId net, int32_t credits) {
   });
 }
 
-void NiLife::forget_idle_unreachable_peers() {
+bool NiLife::forget_idle_unreachable_peers() {
   forget_due_ = false;
+  bool any = false;
   const std::vector<PeerId> in_use = peers_in_use();
   const std::vector<PeerId> all = state_.peers.order();  // which forget() changes
   for (const PeerId id : all) {
@@ -52,8 +53,12 @@ void NiLife::forget_idle_unreachable_peers() {
       forget_due_ = true;
     } else {
       membership_.forget(peer);
+      any = true;
     }
   }
+  // What waited for one of them makes it known again, before it fails.
+  forget_due_ |= any;
+  return any;
 }
 
 bool NiLife::is_unreachable(const Peer& peer) const {
@@ -62,16 +67,14 @@ bool NiLife::is_unreachable(const Peer& peer) const {
                       [this](const PeerNet& net) { return state_.nets.is_local_net(net.net); });
 }
 
-// Those that a message is on its way to or from, or waits for; in order, each once.
+// Those that a message is on its way to or from; in order, each once.
 std::vector<PeerId> NiLife::peers_in_use() const {
   std::vector<PeerId> in_use;
   const auto note = [&](const PeerNi* ni) {
     if (ni != nullptr) in_use.push_back(ni->peer);
   };
-  state_.sends.for_each([&](SendId, const SendMessage& message) {
-    note(state_.peers.find_ni(message.next_hop));
-    note(state_.peers.find(message.header.dest_nid));
-  });
+  state_.sends.for_each(
+      [&](SendId, const SendMessage& message) { note(state_.peers.find_ni(message.next_hop)); });
   state_.receives.for_each([&](ReceiveId, const ReceiveMessage& message) {
     note(state_.peers.find_ni(message.sender));
   });

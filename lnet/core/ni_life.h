@@ -1,9 +1,8 @@
 // Local NIs that come and go, and what that means for peers: credits, and who is still a peer.
 //
 // When the last NI of a net goes, its peer NIs have no credits until the net is back. Peers whom no
-// other net of ours reaches are forgotten then, as soon as no message is for them; those that the
-// configuration or the application has named stay.
-// Source: spec lnet-core 4.5, 5.1, 5.2.
+// other net of ours reaches are forgotten then, as soon as no driver has a message for them; those
+// that the configuration or the application has named stay. Source: spec lnet-core 4.5, 5.1, 5.2.
 #pragma once
 
 #include "lnet/core/membership.h"
@@ -21,15 +20,15 @@ class NiLife {
   Status add_ni(NiId id, const NiSettings& settings, const NiStarted& started);
   // Errors: ENOENT no such NI, or not any more; EINVAL 0@lo.
   Status remove_ni(NiId id);
-  // Those that a removed net has left behind, and that nothing waits for. Does nothing while there
-  // are none.
-  void forget_unreachable_peers() {
-    if (forget_due_ && !state_.shutting_down) forget_idle_unreachable_peers();
+  // Those that a removed net has left behind, but for those that a driver has messages for or of.
+  // What waits for their discovery starts again, and fails. True if there was any.
+  bool forget_unreachable_peers() {
+    return forget_due_ && !state_.shutting_down && forget_idle_unreachable_peers();
   }
 
  private:
   void set_peer_credits(NetId net, int32_t credits);
-  void forget_idle_unreachable_peers();
+  bool forget_idle_unreachable_peers();
   bool is_unreachable(const Peer& peer) const;
   std::vector<PeerId> peers_in_use() const;
 

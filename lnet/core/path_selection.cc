@@ -4,135 +4,279 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
+#include <compare>
 #include <tuple>
 
 namespace ulnet::core {
 namespace {
 
 // ---------------------------------------------------------------- orders of preference
-// Each is a tuple of which the smaller is better; a full tie leaves the earlier in the list.
+// The smaller is better; the order of the fields is the order of the criteria.
 
-// 6.5, local NI: not fatal, healthier, more credits, longest unused. A resend puts the NI that just
-// failed behind every usable one, and the one that did not before its equals.
-auto rank(const Ni& ni, const PathRequest& request) {
-  return std::tuple(ni.fatal, ni.id == request.avoid_ni, -ni.health, ni.id != request.keep_ni,
-                    -ni.tx_credits.available(), ni.sequence);
-}
-
-// 6.5, peer NI: healthier, more credits, longest unused; resends likewise.
-auto rank(const PeerNi& peer_ni, const PathRequest& request) {
-  return std::tuple(peer_ni.id == request.avoid_peer_ni, -peer_ni.health,
-                    peer_ni.id != request.keep_peer_ni, -peer_ni.tx_credits.available(),
-                    peer_ni.sequence);
-}
-
-template <typename T, typename Rank>
-void keep_better(T*& best, T& candidate, Rank rank_of) {
-  if (best == nullptr || rank_of(candidate) < rank_of(*best)) best = &candidate;
-}
-
-// ---------------------------------------------------------------- multi-rail (6.4, 6.5)
-
-struct Pair {
-  Ni* ni;
-  PeerNi* peer_ni;
-  PeerNet* net;
+// 6.5, local NI. What just failed stands behind all that is usable, however ill that is; what did
+// not fail stands before its equals in health (D2).
+struct NiRank {
+  bool fatal;
+  bool just_failed;
+  int32_t illness;
+  bool leaves_kept;
+  uint32_t priority;
+  uint32_t numa_distance;
+  int32_t credits_lacking;
+  uint64_t sequence;
+  auto operator<=>(const NiRank&) const = default;
 };
 
-bool has_family(const State& state, const PeerNet& net, bool ipv6) {
-  return std::any_of(net.nis.begin(), net.nis.end(), [&](PeerNiId id) {
-    const PeerNi& peer_ni = state.peers.ni(id);
-    return peer_ni.nid.is_ipv6() == ipv6 && !peer_ni.disowned;
-  });
+// 6.5, peer NI for a local NI.
+struct PeerNiRank {
+  bool just_failed;
+  int32_t illness;
+  bool leaves_kept;
+  uint32_t priority;
+  bool source_not_preferred;
+  int32_t credits_lacking;
+  uint64_t sequence;
+  auto operator<=>(const PeerNiRank&) const = default;
+};
+
+// 6.4, the best pair of one net against those of others; a net is as healthy as the best of its
+// NIs, which is the one in the pair. Beside the spec's six criteria: a link that is down carries
+// nothing, so a net with no other is the last choice even if its peer NIs are the healthiest (the
+// spec counts it as local health 0 only; HL-10); and D2 as above.
+//
+// A net that both ends have IPv4 and IPv6 NIDs on is two nets side by side, since a kernel's habit
+// of pairing an IPv6 NI with an IPv4 NID, with its own truncated, is not ours (14.4 row 19). Only
+// these two, and nets that were never used, are equal up to the last field.
+struct PairRank {
+  bool fatal;
+  int failed_halves;
+  int32_t peer_illness;
+  bool leaves_kept_peer_ni;
+  uint32_t peer_priority;
+  int32_t local_illness;
+  bool leaves_kept_ni;
+  uint32_t local_priority;
+  uint64_t peer_sequence;
+  uint64_t local_sequence;
+  NiRank ni;
+  auto operator<=>(const PairRank&) const = default;
+};
+
+// The candidate with the lowest rank; of equals the one that came first.
+template <typename T, typename Rank>
+class Best {
+ public:
+  void offer(const T& candidate, const Rank& rank) {
+    if (any_ && !(rank < rank_)) return;
+    any_ = true;
+    found_ = candidate;
+    rank_ = rank;
+  }
+  // A null T when nothing was offered.
+  const T& found() const { return found_; }
+  const Rank& rank() const { return rank_; }
+
+ private:
+  T found_ = {};
+  Rank rank_ = {};
+  bool any_ = false;
+};
+
+int32_t illness_of(int32_t health) {
+  return kHealthMax - health;
 }
 
-// The best pair on one net, or nothing: no NI of ours there, or none of the peer's address family.
-std::optional<Pair> best_pair_on(State& state, PeerNet& net, const PathRequest& request) {
+NiRank rank_of(const State& state, const Ni& ni, const PathRequest& request) {
+  const uint32_t distance = state.numa.between(request.memory_node, ni.numa_node);
+  const auto near_enough = static_cast<uint32_t>(std::max(0, state.global.numa_range));
+  return {.fatal = ni.fatal,
+          .just_failed = &ni == request.avoid_ni,
+          .illness = illness_of(ni.health),
+          .leaves_kept = &ni != request.keep_ni,
+          .priority = ni.priority,
+          .numa_distance = std::max(distance, near_enough),
+          .credits_lacking = -ni.tx_credits.available(),
+          .sequence = ni.sequence};
+}
+
+bool prefers(const PeerNi& peer_ni, const Ni& ni) {
+  const std::vector<NiId>& preferred = peer_ni.preferred_sources;
+  return std::find(preferred.begin(), preferred.end(), ni.id) != preferred.end();
+}
+
+PeerNiRank rank_of(const State& state, const PeerNi& peer_ni, const Ni& ni,
+                   const PathRequest& request) {
+  return {.just_failed = &peer_ni == request.avoid_peer_ni,
+          .illness = illness_of(peer_ni.health),
+          .leaves_kept = &peer_ni != request.keep_peer_ni,
+          .priority = peer_ni.priority,
+          .source_not_preferred = state.udsps.empty() || !prefers(peer_ni, ni),
+          .credits_lacking = -peer_ni.tx_credits.available(),
+          .sequence = peer_ni.sequence};
+}
+
+// ---------------------------------------------------------------- the best (6.4, 6.5)
+
+struct Choice {
   Ni* ni = nullptr;
-  for (const NiId id : state.nets.nis_of(net.net)) {
-    Ni& candidate = state.nets.ni(id);
-    // A kernel pairs an IPv6 NI with an IPv4 NID and truncates its own; we never do (14.4 row 19).
-    if (!has_family(state, net, candidate.nid.is_ipv6())) continue;
-    keep_better(ni, candidate, [&](const Ni& each) { return rank(each, request); });
-  }
-  if (ni == nullptr) return std::nullopt;
   PeerNi* peer_ni = nullptr;
+};
+
+using BestNi = Best<Ni*, NiRank>;
+
+// Of our NIs on `net` in one address family.
+BestNi best_ni(State& state, const Net& net, bool ipv6, const PathRequest& request) {
+  BestNi best;
+  for (const NiId id : net.nis) {
+    Ni& ni = state.nets.ni(id);
+    if (ni.nid.is_ipv6() == ipv6) best.offer(&ni, rank_of(state, ni, request));
+  }
+  return best;
+}
+
+// A node that takes no part in discovery is one NID to everybody: that of its first healthy NI
+// (DS-9).
+Ni* first_healthy_ni(State& state, const Net& net, bool ipv6, const PathRequest& request) {
+  Best<Ni*, std::tuple<bool, bool, int32_t>> best;
+  for (const NiId id : net.nis) {
+    Ni& ni = state.nets.ni(id);
+    if (ni.nid.is_ipv6() == ipv6)
+      best.offer(&ni, {ni.fatal, &ni == request.avoid_ni, illness_of(ni.health)});
+  }
+  return best.found();
+}
+
+// Of the peer's NIs on `net` in the address family of `ni`.
+PeerNi* best_peer_ni(State& state, const PeerNet& net, const Ni& ni, const PathRequest& request) {
+  Best<PeerNi*, PeerNiRank> best;
   for (const PeerNiId id : net.nis) {
-    PeerNi& candidate = state.peers.ni(id);
-    if (candidate.nid.is_ipv6() != ni->nid.is_ipv6() || candidate.disowned) continue;
-    keep_better(peer_ni, candidate, [&](const PeerNi& each) { return rank(each, request); });
+    PeerNi& peer_ni = state.peers.ni(id);
+    if (peer_ni.nid.is_ipv6() == ni.nid.is_ipv6() && !peer_ni.disowned)
+      best.offer(&peer_ni, rank_of(state, peer_ni, ni, request));
   }
-  if (peer_ni == nullptr) return std::nullopt;
-  return Pair{ni, peer_ni, &net};
+  return best.found();
 }
 
-int32_t peer_net_health(const State& state, const PeerNet& net) {
-  int32_t best = 0;
-  for (const PeerNiId id : net.nis) best = std::max(best, state.peers.ni(id).health);
-  return best;
+PairRank rank_of(const Choice& pair, const NiRank& ni, const Net& local, const PeerNet& remote,
+                 const PathRequest& request) {
+  const PeerNi& peer_ni = *pair.peer_ni;
+  return {.fatal = ni.fatal,
+          .failed_halves = (ni.just_failed ? 1 : 0) + (&peer_ni == request.avoid_peer_ni ? 1 : 0),
+          .peer_illness = illness_of(peer_ni.health),
+          .leaves_kept_peer_ni = &peer_ni != request.keep_peer_ni,
+          .peer_priority = remote.priority,
+          .local_illness = ni.fatal ? kHealthMax : ni.illness,
+          .leaves_kept_ni = ni.leaves_kept,
+          .local_priority = local.priority,
+          .peer_sequence = remote.sequence,
+          .local_sequence = local.sequence,
+          .ni = ni};
 }
 
-// Best of the NIs that are not fatal; 0 if all are.
-int32_t local_net_health(const State& state, NetId net) {
-  int32_t best = 0;
-  for (const NiId id : state.nets.nis_of(net)) {
-    if (!state.nets.ni(id).fatal) best = std::max(best, state.nets.ni(id).health);
+// Over all nets that both this node and the peer are on; nothing when there is none.
+Choice best_pair(State& state, const Peer& peer, const PathRequest& request) {
+  Best<Choice, PairRank> best;
+  for (const PeerNet& remote : peer.nets) {
+    const Net* local = state.nets.find_net(remote.net);
+    if (local == nullptr) continue;
+    state.peers.prefetch(remote);
+    for (const bool ipv6 : {false, true}) {
+      const BestNi ni = best_ni(state, *local, ipv6, request);
+      if (ni.found() == nullptr) continue;
+      const Choice pair{ni.found(), best_peer_ni(state, remote, *ni.found(), request)};
+      if (pair.peer_ni == nullptr) continue;
+      best.offer(pair, rank_of(pair, ni.rank(), *local, remote, request));
+    }
   }
-  return best;
+  return best.found();
 }
 
-// 6.4: among the peer's nets that are local, too. A resend prefers a net where neither half is the
-// one that just failed.
-std::optional<Pair> best_pair(State& state, Peer& peer, const PathRequest& request) {
-  std::optional<Pair> best;
-  const auto rank_of = [&](const Pair& pair) {
-    const int failed_halves = (pair.ni->id == request.avoid_ni ? 1 : 0) +
-                              (pair.peer_ni->id == request.avoid_peer_ni ? 1 : 0);
-    return std::tuple(pair.ni->fatal, failed_halves, -peer_net_health(state, *pair.net),
-                      -local_net_health(state, pair.net->net), pair.net->sequence,
-                      state.nets.sequence(pair.net->net));
-  };
-  for (PeerNet& net : peer.nets) {
-    if (!state.nets.is_local_net(net.net)) continue;
-    const std::optional<Pair> pair = best_pair_on(state, net, request);
-    if (pair && (!best || rank_of(*pair) < rank_of(*best))) best = pair;
+// ---------------------------------------------------------------- the cases (6.3)
+
+bool is_multi_rail(const State& state, const PeerNi& peer_ni) {
+  return state.peers.peer(peer_ni.peer).is_multi_rail();
+}
+
+// The NI that the message must leave by, or nullptr: free.
+Result<Ni*> fixed_source(State& state, const PathRequest& request) {
+  if (request.is_response()) return &state.nets.ni(request.response_ni->id);
+  if (request.source.is_any()) return nullptr;
+  Ni* ni = state.nets.find_ni(request.source);
+  if (ni != nullptr) return ni;
+  return fail(EINVAL, fmt::format("source {} is no NID of this node", request.source.to_string()));
+}
+
+// The peer NI with the NID that was asked for; nullptr when it is not known.
+PeerNi* find_dest(State& state, const PathRequest& request) {
+  PeerNi* sender = request.response_sender;
+  return sender != nullptr && sender->nid == request.dest ? sender : state.peers.find(request.dest);
+}
+
+Failure no_route(const Nid& dest) {
+  return fail(EHOSTUNREACH,
+              fmt::format("no route to net {} of {}", dest.net().to_string(), dest.to_string()));
+}
+
+Failure no_ni_of_family(const Nid& dest) {
+  return fail(EHOSTUNREACH, fmt::format("no NI on net {} that can reach {}: none has an {} address",
+                                        dest.net().to_string(), dest.to_string(),
+                                        dest.is_ipv6() ? "IPv6" : "IPv4"));
+}
+
+Failure families_differ(const Nid& source, const Nid& dest) {
+  return fail(EHOSTUNREACH, fmt::format("source {} cannot reach {}: one is IPv4, the other IPv6",
+                                        source.to_string(), dest.to_string()));
+}
+
+// To exactly the NID asked for; it may be unknown yet (`peer_ni` is nullptr).
+Result<Choice> choose_for_one_nid(State& state, Ni* source, PeerNi* peer_ni,
+                                  const PathRequest& request) {
+  const Nid& dest = request.dest;
+  const Net* net = state.nets.find_net(dest.net());
+  if (net == nullptr || (source != nullptr && source->nid.net() != net->id)) return no_route(dest);
+  if (source != nullptr) {
+    if (source->nid.is_ipv6() != dest.is_ipv6()) return families_differ(source->nid, dest);
+    return Choice{source, peer_ni};
   }
-  return best;
+  if (!request.pinned && peer_ni != nullptr && peer_ni->preferred_ni != kLoopbackNi)
+    return Choice{&state.nets.ni(peer_ni->preferred_ni), peer_ni};
+  Ni* best = request.pinned || state.global.discovery
+                 ? best_ni(state, *net, dest.is_ipv6(), request).found()
+                 : first_healthy_ni(state, *net, dest.is_ipv6(), request);
+  if (best == nullptr) return no_ni_of_family(dest);
+  return Choice{best, peer_ni};
 }
 
-// ---------------------------------------------------------------- single-rail (6.3)
-
-// Of the NIs that reach `dest`, the first in configuration order that is as healthy as any.
-Ni* first_healthy_ni(State& state, const Nid& dest) {
-  Ni* best = nullptr;
-  for (const NiId id : state.nets.nis_of(dest.net())) {
-    Ni& candidate = state.nets.ni(id);
-    if (candidate.nid.is_ipv6() != dest.is_ipv6()) continue;
-    keep_better(best, candidate, [](const Ni& ni) { return std::tuple(ni.fatal, -ni.health); });
-  }
-  return best;
+Result<Choice> choose(State& state, const PathRequest& request) {
+  const Result<Ni*> source = fixed_source(state, request);
+  if (!source) return Failure(source.error());
+  PeerNi* peer_ni = find_dest(state, request);
+  const bool any_of_its_nids =
+      *source == nullptr && !request.pinned && peer_ni != nullptr && is_multi_rail(state, *peer_ni);
+  if (!any_of_its_nids) return choose_for_one_nid(state, *source, peer_ni, request);
+  const Choice pair = best_pair(state, state.peers.peer(peer_ni->peer), request);
+  if (pair.ni == nullptr) return no_route(request.dest);
+  return pair;
 }
 
-// A non-multi-rail peer sees one steady source NID: the first NI used with it stays its preferred
-// one (5.4), for pings, too. A node that takes no part in discovery is one NID to everybody: its
-// first healthy one (DS-9).
-Ni* preferred_or_best_ni(State& state, PeerNi& peer_ni, const PathRequest& request) {
-  if (request.pinned) return best_local_ni(state, request.dest.net(), request.dest);
-  if (peer_ni.preferred_ni != kLoopbackNi) return &state.nets.ni(peer_ni.preferred_ni);
-  Ni* ni = state.global.discovery ? best_local_ni(state, request.dest.net(), request.dest)
-                                  : first_healthy_ni(state, request.dest);
-  const bool multi_rail = state.peers.peer(peer_ni.peer).is_multi_rail();
-  if (ni != nullptr && !multi_rail && !request.is_response()) peer_ni.preferred_ni = ni->id;
-  return ni;
+bool goes_to_this_node(const State& state, const PathRequest& request) {
+  if (request.dest.is_lo()) return true;
+  return !request.is_response() && !request.pinned && state.nets.is_local_nid(request.dest);
 }
 
 // ---------------------------------------------------------------- commit (6.7)
 
+// A single-rail peer takes each of our NIDs for a node of its own: it sees one, that of the first
+// message (5.4).
+void remember_source(State& state, const Ni& ni, PeerNi& peer_ni, const PathRequest& request) {
+  if (peer_ni.preferred_ni != kLoopbackNi || request.is_response() || request.pinned) return;
+  if (!is_multi_rail(state, peer_ni)) peer_ni.preferred_ni = ni.id;
+}
+
 Path commit(State& state, Ni& ni, PeerNi& peer_ni) {
   ++state.selections;
   ni.sequence = state.selections;
-  state.nets.set_sequence(ni.nid.net(), state.selections);
+  state.nets.find_net(ni.nid.net())->sequence = state.selections;
   Peer& peer = state.peers.peer(peer_ni.peer);
   ++peer.sends;
   peer_ni.sequence = peer.sends;
@@ -142,26 +286,30 @@ Path commit(State& state, Ni& ni, PeerNi& peer_ni) {
   return Path{ni.id, peer_ni.id, peer_ni.nid};
 }
 
-Failure no_way(const PathRequest& request) {
-  const NetId net = request.dest.net();
-  return fail(EHOSTUNREACH,
-              fmt::format("no route to net {} of {}", net.to_string(), request.dest.to_string()));
-}
-
-bool is_multi_rail(const State& state, const PeerNi& peer_ni, const PathRequest& request) {
-  return state.peers.peer(peer_ni.peer).is_multi_rail() && !request.pinned;
-}
-
 }  // namespace
 
-Ni* best_local_ni(State& state, NetId net, const Nid& dest) {
-  Ni* best = nullptr;
-  for (const NiId id : state.nets.nis_of(net)) {
-    Ni& candidate = state.nets.ni(id);
-    if (candidate.nid.is_ipv6() != dest.is_ipv6()) continue;
-    keep_better(best, candidate, [](const Ni& each) { return rank(each, PathRequest{}); });
+Result<Path> select_path(State& state, const PathRequest& request) {
+  if (goes_to_this_node(state, request)) {
+    const Result<Ni*> source = fixed_source(state, request);
+    if (!source) return Failure(source.error());
+    return Path{kLoopbackNi, 0, Nid::lo()};
   }
-  return best;
+  const Result<Choice> choice = choose(state, request);
+  if (!choice) return Failure(choice.error());
+  PeerNi* peer_ni = choice->peer_ni;
+  if (peer_ni == nullptr) peer_ni = find_or_create_peer_ni(state, request.dest, false);
+  remember_source(state, *choice->ni, *peer_ni, request);
+  return commit(state, *choice->ni, *peer_ni);
+}
+
+bool has_other_way(State& state, const PathRequest& request) {
+  if (goes_to_this_node(state, request)) return false;
+  const Result<Choice> choice = choose(state, request);
+  if (!choice || choice->peer_ni == nullptr || choice->ni->fatal) return false;
+  const bool other_ni = request.avoid_ni != nullptr && choice->ni != request.avoid_ni;
+  const bool other_peer_ni =
+      request.avoid_peer_ni != nullptr && choice->peer_ni != request.avoid_peer_ni;
+  return other_ni || other_peer_ni;
 }
 
 PeerNi* find_or_create_peer_ni(State& state, const Nid& nid, bool by_traffic) {
@@ -171,62 +319,6 @@ PeerNi* find_or_create_peer_ni(State& state, const Nid& nid, bool by_traffic) {
     return nullptr;
   }
   return &state.peers.create(nid, state.nets.peer_credits(nid.net()), by_traffic);
-}
-
-Alternatives find_alternatives(State& state, const PathRequest& request, NiId ni,
-                               PeerNiId peer_ni) {
-  Alternatives found;
-  const PeerNi* dest = state.peers.find(request.dest);
-  if (dest == nullptr || !request.source.is_any() || request.is_response() ||
-      !is_multi_rail(state, *dest, request)) {
-    return found;
-  }
-  for (const PeerNet& net : state.peers.peer(dest->peer).nets) {
-    for (const NiId local : state.nets.nis_of(net.net)) {
-      const Ni& candidate = state.nets.ni(local);
-      if (!has_family(state, net, candidate.nid.is_ipv6())) continue;
-      found.ni |= local != ni && !candidate.fatal;
-      found.peer_ni |= std::any_of(net.nis.begin(), net.nis.end(),
-                                   [&](PeerNiId remote) { return remote != peer_ni; });
-    }
-  }
-  return found;
-}
-
-Result<Path> select_path(State& state, const PathRequest& request) {
-  const Ni* source = request.response_ni;
-  if (source == nullptr && !request.source.is_any()) {
-    source = state.nets.find_ni(request.source);
-    if (source == nullptr) {
-      return fail(EINVAL,
-                  fmt::format("source {} is no NID of this node", request.source.to_string()));
-    }
-  }
-  const bool to_self =
-      !request.is_response() && !request.pinned && state.nets.is_local_nid(request.dest);
-  if (request.dest.is_lo() || to_self) return Path{kLoopbackNi, 0, Nid::lo()};
-
-  const bool back_to_sender =
-      request.response_sender != nullptr && request.response_sender->nid == request.dest;
-  PeerNi* peer_ni = back_to_sender ? request.response_sender : state.peers.find(request.dest);
-  if (source == nullptr && peer_ni != nullptr && is_multi_rail(state, *peer_ni, request)) {
-    const std::optional<Pair> pair = best_pair(state, state.peers.peer(peer_ni->peer), request);
-    if (!pair) return no_way(request);
-    return commit(state, *pair->ni, *pair->peer_ni);
-  }
-  const NetId net = request.dest.net();
-  const bool local = source != nullptr ? source->nid.net() == net : state.nets.is_local_net(net);
-  if (!local) return no_way(request);
-  if (peer_ni == nullptr) peer_ni = find_or_create_peer_ni(state, request.dest, false);
-  Ni* ni = source != nullptr ? &state.nets.ni(source->id)
-                             : preferred_or_best_ni(state, *peer_ni, request);
-  if (ni == nullptr) {
-    return fail(
-        EHOSTUNREACH,
-        fmt::format("no NI on net {} that can reach {}: none has an {} address", net.to_string(),
-                    request.dest.to_string(), request.dest.is_ipv6() ? "IPv6" : "IPv4"));
-  }
-  return commit(state, *ni, *peer_ni);
 }
 
 }  // namespace ulnet::core

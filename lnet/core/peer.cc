@@ -7,12 +7,12 @@
 namespace ulnet::core {
 
 PeerNi* PeerTable::find(const Nid& nid) {
-  const auto it = by_nid_.find(nid);
-  return it != by_nid_.end() ? nis_.find(it->second) : nullptr;
+  return nis_.find(
+      by_nid_.find(std::hash<Nid>()(nid), [&](PeerNiId id) { return nis_.at(id).nid == nid; }));
 }
 
 PeerNi& PeerTable::create(const Nid& nid, int32_t credits, bool by_traffic) {
-  ULNET_ASSERT(!by_nid_.contains(nid), "a second peer NI with one NID");
+  ULNET_ASSERT(find(nid) == nullptr, "a second peer NI with one NID");
   const PeerId peer_id = peers_.insert();
   Peer& peer = peers_.at(peer_id);
   peer.id = peer_id;
@@ -24,14 +24,14 @@ PeerNi& PeerTable::create(const Nid& nid, int32_t credits, bool by_traffic) {
 }
 
 PeerNi& PeerTable::add(PeerId peer_id, const Nid& nid, int32_t credits) {
-  ULNET_ASSERT(!by_nid_.contains(nid), "a second peer NI with one NID");
+  ULNET_ASSERT(find(nid) == nullptr, "a second peer NI with one NID");
   const PeerNiId ni_id = nis_.insert();
   PeerNi& ni = nis_.at(ni_id);
   ni.id = ni_id;
   ni.peer = peer_id;
   ni.nid = nid;
   ni.tx_credits = Credits(credits);
-  by_nid_[nid] = ni_id;
+  by_nid_.insert(std::hash<Nid>()(nid), ni_id);
 
   enlist(peers_.at(peer_id), ni);
   return ni;
@@ -39,10 +39,11 @@ PeerNi& PeerTable::add(PeerId peer_id, const Nid& nid, int32_t credits) {
 
 void PeerTable::enlist(Peer& peer, PeerNi& ni) {
   ni.peer = peer.id;
-  for (PeerNet& net : peer.nets) {
-    if (net.net == ni.nid.net()) return net.nis.push_back(ni.id);
-  }
-  peer.nets.push_back(PeerNet{ni.nid.net(), 0, {ni.id}});
+  auto net = std::find_if(peer.nets.begin(), peer.nets.end(),
+                          [&](const PeerNet& each) { return each.net == ni.nid.net(); });
+  if (net == peer.nets.end()) net = peer.nets.insert(net, PeerNet{.net = ni.nid.net()});
+  net->nis.push_back(ni.id);
+  if (enlisted_) enlisted_(ni, *net);
 }
 
 void PeerTable::delist(Peer& peer, const PeerNi& ni) {
@@ -63,7 +64,7 @@ void PeerTable::move(PeerNi& ni, Peer& peer) {
 void PeerTable::remove(PeerNi& ni) {
   ULNET_ASSERT(!ni.recovery.is_set(), "a peer NI that is gone would be pinged");
   delist(peers_.at(ni.peer), ni);
-  by_nid_.erase(ni.nid);
+  by_nid_.erase(std::hash<Nid>()(ni.nid), ni.id);
   nis_.erase(ni.id);
 }
 
@@ -87,6 +88,13 @@ void PeerTable::put_first(Peer& peer, const Nid& nid) {
                                [&](PeerNiId id) { return nis_.at(id).nid == nid; });
   std::rotate(net->nis.begin(), ni, ni + 1);
   std::rotate(peer.nets.begin(), net, net + 1);
+}
+
+void PeerTable::make_multi_rail(Peer& peer) {
+  peer.set(kPeerMultiRail);
+  for (const PeerNet& net : peer.nets) {
+    for (const PeerNiId ni : net.nis) nis_.at(ni).preferred_ni = kLoopbackNi;
+  }
 }
 
 std::vector<PeerNiId> PeerTable::nis_of(const Peer& peer) const {

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "lnet/base/flat_index.h"
 #include "lnet/base/slab.h"
 #include "lnet/core/credits.h"
 #include "lnet/core/md.h"
@@ -41,21 +42,27 @@ enum PeerState : uint32_t {
 };
 
 struct PeerNi {
-  PeerNiId id = 0;
-  PeerId peer = 0;
+  // What path selection compares is kept together, in the first 48 bytes: with many peers it waits
+  // for memory more than for anything else.
   Nid nid;
+  int32_t health = kHealthMax;
+  uint64_t sequence = 0;                // of its last use, for round robin
+  uint32_t priority = kLowestPriority;  // by selection policies
   bool up = true;
   bool heard = false;     // something was received from it
   bool disowned = false;  // a locked primary NID that its node has no longer: a name, not a way
-  Time last_heard = Time::min();
   Credits tx_credits{0};
-  uint64_t tx_queue_bytes = 0;  // payload + 72 of messages that hold or wait for a credit
-  uint32_t parked = 0;          // its messages on lazy portals
-  uint64_t sequence = 0;        // of its last use, for round robin
-  int32_t health = kHealthMax;
-  NiId preferred_ni =
-      kLoopbackNi;  // of a non-multi-rail peer: the local NI to use; 0@lo: none recorded
-  Timer recovery;   // of its next recovery ping
+
+  PeerNiId id = 0;
+  PeerId peer = 0;
+  std::vector<NiId> preferred_sources;  // local NIs that selection policies prefer to reach it
+  // Of a non-multi-rail peer: the local NI it was first met by, which it is always sent to from;
+  // 0@lo: none recorded.
+  NiId preferred_ni = kLoopbackNi;
+  Time last_heard = Time::min();
+  uint64_t tx_queue_bytes = 0;    // payload + 72 of messages that hold or wait for a credit
+  uint32_t parked = 0;            // its messages on lazy portals
+  Timer recovery;                 // of its next recovery ping
   uint32_t recovery_pings = 0;    // since something came from it
   bool recovery_pending = false;  // one is on its way
   MessageStats stats;
@@ -67,6 +74,7 @@ struct PeerNet {
   NetId net;
   uint64_t sequence = 0;  // of its last use, for round robin
   std::vector<PeerNiId> nis;
+  uint32_t priority = kLowestPriority;  // by selection policies
 };
 
 // Who waits for the end of a discovery: gets one event of kind UNLINK with its status.
@@ -111,18 +119,24 @@ struct Peer {
   void set(uint32_t bits) { state |= bits; }
   void clear(uint32_t bits) { state &= ~bits; }
 
+  // What path selection reads, as in PeerNi.
+  uint64_t sends = 0;  // counts selections, for round robin
+  std::vector<PeerNet> nets;
+  uint32_t state = 0;  // PeerState bits
+
+  bool by_traffic = false;  // nobody but incoming messages made it
   PeerId id = 0;
   Nid primary_nid;
-  uint32_t state = 0;                         // PeerState bits
-  bool by_traffic = false;                    // nobody but incoming messages made it
   std::optional<int32_t> health_sensitivity;  // of all its NIs
-  uint64_t sends = 0;                         // counts selections, for round robin
-  std::vector<PeerNet> nets;
   PeerDiscovery discovery;
 };
 
 class PeerTable {
  public:
+  // Called with each peer NI that is new to a peer, and its net, which may be new, too.
+  using Enlisted = std::function<void(PeerNi&, PeerNet&)>;
+  void set_enlisted(Enlisted enlisted) { enlisted_ = std::move(enlisted); }
+
   PeerNi* find(const Nid& nid);
   const PeerNi* find(const Nid& nid) const { return const_cast<PeerTable*>(this)->find(nid); }
   PeerNi& ni(PeerNiId id) { return nis_.at(id); }
@@ -130,6 +144,10 @@ class PeerTable {
   PeerNi* find_ni(PeerNiId id) { return nis_.find(id); }
   const PeerNi* find_ni(PeerNiId id) const { return nis_.find(id); }
   Peer* find_peer(PeerId id) { return peers_.find(id); }
+  // Many are about to be looked at: their memory is asked for at once, not one after the other.
+  void prefetch(const PeerNet& net) const {
+    for (const PeerNiId id : net.nis) nis_.prefetch(id);
+  }
   Peer& peer(PeerId id) { return peers_.at(id); }
   const Peer& peer(PeerId id) const { return peers_.at(id); }
 
@@ -150,6 +168,9 @@ class PeerTable {
   void put_first(Peer& peer, const Nid& nid);
   // Its peer NIs, in order.
   std::vector<PeerNiId> nis_of(const Peer& peer) const;
+  // From now on any of its NIs may be sent to, and from any of ours: it is no longer tied to the
+  // one it was first met by (5.4).
+  void make_multi_rail(Peer& peer);
   // How many NIDs the peer has.
   size_t ni_count(PeerId peer) const;
 
@@ -168,9 +189,10 @@ class PeerTable {
 
   Slab<Peer> peers_;
   Slab<PeerNi> nis_;
-  std::unordered_map<Nid, PeerNiId> by_nid_;  // looked up, never walked
+  FlatIndex by_nid_;
   std::vector<PeerId> order_;
   size_t by_traffic_count_ = 0;
+  Enlisted enlisted_;
 };
 
 }  // namespace ulnet::core

@@ -79,7 +79,8 @@ std::optional<DropReason> Receiver::identify_sender(Arrival& arrival) {
   sender->last_heard = state_.now;
   if (!sender->heard) {
     sender->heard = true;
-    if (sender->preferred_ni == kLoopbackNi && arrival.ni.is_active())
+    if (sender->preferred_ni == kLoopbackNi && arrival.ni.is_active() &&
+        !state_.peers.peer(sender->peer).is_multi_rail())
       sender->preferred_ni = arrival.message.ni;
   }
   arrival.sender = sender;

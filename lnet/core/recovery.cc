@@ -12,7 +12,7 @@ Duration Recovery::interval(uint32_t pings) {
 }
 
 void Recovery::enter(Ni& ni) {
-  if (ni.is_loopback() || state_.shutting_down) return;
+  if (ni.is_loopback() || !ni.is_active() || state_.shutting_down) return;
   if (health_.sensitivity(ni) == 0) return;
   ni.recovery.id = ni.id;
   ni.recovery.kind = TimerKind::kRecoverNi;

@@ -61,15 +61,18 @@ PathRequest Sender::request_of(const SendMessage& message) const {
   request.source = message.source;
   request.reserved_portal = on_reserved_portal(message.header);
   request.pinned = message.pinned;
+  if (const Md* md = message.md != 0 ? state_.mds.find(message.md) : nullptr)
+    request.memory_node = md->numa_node;
   // An answer goes back from the NI of the request, or from another when that one has been removed.
   if (message.is_response && state_.nets.ni(message.ni).is_active()) {
     request.response_ni = &state_.nets.ni(message.ni);
     request.response_sender = state_.peers.find_ni(message.next_hop);
   }
-  request.avoid_ni = message.failed_ni;
-  request.keep_ni = message.keep_ni;
-  request.avoid_peer_ni = message.failed_peer_ni;
-  request.keep_peer_ni = message.keep_peer_ni;
+  const auto ni = [this](NiId id) { return id != kLoopbackNi ? &state_.nets.ni(id) : nullptr; };
+  request.avoid_ni = ni(message.failed_ni);
+  request.keep_ni = ni(message.keep_ni);
+  request.avoid_peer_ni = state_.peers.find_ni(message.failed_peer_ni);
+  request.keep_peer_ni = state_.peers.find_ni(message.keep_peer_ni);
   return request;
 }
 
@@ -269,8 +272,9 @@ void Sender::handle_send_done(SendId id, const Completion& completion) {
   } else if (on_wire && !state_.shutting_down && state_.now <= message->deadline) {
     health_.attempt_failed(state_.nets.ni(message->ni), state_.peers.find_ni(message->next_hop),
                            completion);
+    remember_failure(*message, completion.health);
     if (may_resend(*message, completion)) {
-      resend(*message, completion);
+      resend(*message);
       return run_ready();
     }
   }
@@ -281,7 +285,7 @@ void Sender::handle_send_done(SendId id, const Completion& completion) {
 // Decisions D1. What the peer may have in full is never sent again; what it cannot have goes by
 // another way if there is one. Over the same pair again goes only what was lost unposted with its
 // connection.
-bool Sender::may_resend(const SendMessage& message, const Completion& completion) {
+bool Sender::may_resend(const SendMessage& message, const Completion& completion) const {
   if (completion.delivery != Delivery::kUndelivered || message.pinned) return false;
   if (message.resends >= state_.global.retry_count) return false;
   if (state_.now >= message.response_deadline) return false;
@@ -293,27 +297,13 @@ bool Sender::may_resend(const SendMessage& message, const Completion& completion
   const bool ni_removed = !state_.nets.ni(message.ni).is_active();
   if (lost_with_connection || ni_removed) return true;
   if (message.is_response) return false;
-  const Alternatives other =
-      find_alternatives(state_, request_of(message), message.ni, message.next_hop);
-  switch (blame_of(completion.health)) {
-    case Blame::kLocal:
-      return other.ni;
-    case Blame::kRemote:
-      return other.peer_ni;
-    case Blame::kBoth:
-      return other.ni || other.peer_ni;
-    case Blame::kNobody:
-      break;
-  }
-  return false;
+  return has_other_way(state_, request_of(message));
 }
 
-void Sender::resend(SendMessage& message, const Completion& completion) {
-  release_credits(message);
-  message.state = SendMessage::State::kNew;
-  ++message.resends;
-  ++state_.stats.resend_count;
-  const Blame blame = blame_of(completion.health);
+// Which halves of its path the failed attempt blames and which it does not; and the NID to ask for
+// next, if the one that was tried is no longer known.
+void Sender::remember_failure(SendMessage& message, HealthStatus health) const {
+  const Blame blame = blame_of(health);
   const bool local = blame != Blame::kRemote;
   const bool remote = blame != Blame::kLocal;
   message.failed_ni = local ? message.ni : kLoopbackNi;
@@ -322,6 +312,13 @@ void Sender::resend(SendMessage& message, const Completion& completion) {
   message.keep_peer_ni = remote ? 0 : message.next_hop;
   if (state_.peers.find(message.header.dest_nid) == nullptr)
     message.header.dest_nid = message.target;
+}
+
+void Sender::resend(SendMessage& message) {
+  release_credits(message);
+  message.state = SendMessage::State::kNew;
+  ++message.resends;
+  ++state_.stats.resend_count;
   attempt(message, request_of(message));
 }
 

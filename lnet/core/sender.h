@@ -63,8 +63,10 @@ class Sender {
   void attempt_again(SendMessage& message);
   void set_path(SendMessage& message, const Path& path);
   std::vector<SendId> waiting_for(NiId ni) const;
-  bool may_resend(const SendMessage& message, const Completion& completion);
-  void resend(SendMessage& message, const Completion& completion);
+  void remember_failure(SendMessage& message, HealthStatus health) const;
+  // REQUIRES: remember_failure().
+  bool may_resend(const SendMessage& message, const Completion& completion) const;
+  void resend(SendMessage& message);
   void advance(SendMessage& message);
   bool take_peer_credit(SendMessage& message);
   bool take_ni_credit(SendMessage& message);

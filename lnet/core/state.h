@@ -54,6 +54,8 @@ struct State {
   Rng rng;
   NetTable nets;
   PeerTable peers;
+  UdspList udsps;
+  NumaDistances numa;
   Slab<Md> mds;
   MatchTable matches;
   Slab<SendMessage> sends;

@@ -11,8 +11,8 @@ namespace ulnet {
 
 class DiscoverOperation final : public EventHandler {
  public:
-  // Starts one that owns itself: `done` runs once, where handlers run, or in here when nothing could
-  // be started.
+  // Starts one that owns itself: `done` runs once, where handlers run, or in here when nothing
+  // could be started.
   static void start(Engine& engine, const DiscoverArgs& args, Endpoint::DiscoverDone done);
 
   void handle_event(const Event& event) override;

@@ -17,6 +17,7 @@
 #include "lnet/engine/loopback_lnd.h"
 #include "lnet/engine/ni_keeper.h"
 #include "lnet/engine/ping_operation.h"
+#include "lnet/engine/topology.h"
 #include "lnet/loop/loop.h"
 
 namespace ulnet {
@@ -57,18 +58,21 @@ class Endpoint::Impl {
   NiKeeper& keeper() { return *keeper_; }
   const Engine& engine() const { return *engine_; }
   const Settings& settings() const { return settings_; }
+  const Topology& topology() const { return topology_; }
   std::vector<NetInfo> nets() const;
   std::vector<PeerInfo> peers() const;
 
  private:
   void make_loops();
   Result<Lnd*> driver_for(const NiSettings& ni);
+  Status add_udsp(const Udsp& udsp);
   Status configure_peer(const PeerSettings& peer);
   void wait_for_sends(Time until);
   void stop_drivers();
   void poll_once(Duration max_wait);
 
   const Settings settings_;
+  const Topology topology_;
   std::unique_ptr<Logger> own_logger_;
   Logger& logger_;
   std::vector<std::unique_ptr<Loop>> loops_;
@@ -90,6 +94,10 @@ Endpoint::Impl::Impl(const Settings& settings, Logger* logger)
       logger_(logger != nullptr ? *logger : *own_logger_) {
   make_loops();
   engine_ = std::make_unique<Engine>(settings_, logger_);
+  engine_->with_core([this](core::Core& core, Time) {
+    core.set_numa_distances(topology_.distances());
+    return true;
+  });
   // Without threads what a call starts is moved by the next poll, which may be asleep right now.
   if (polls()) engine_->leave_actions_to_poller([this] { loops_.front()->wake(); });
   loops_.front()->run_sync([this] {
@@ -107,7 +115,11 @@ Endpoint::Impl::Impl(const Settings& settings, Logger* logger)
       NiKeeper::Options{.wait_for_interfaces = settings_.node.wait_for_interfaces.value_or(false),
                         .address_change = settings_.node.address_change,
                         .find_driver = [this](const NiSettings& ni) { return driver_for(ni); },
-                        .find_nid = tcp::TcpLnd::find_nid});
+                        .find_nid = tcp::TcpLnd::find_nid,
+                        .find_node =
+                            [this](const std::string& interface) {
+                              return topology_.node_of_interface(interface);
+                            }});
 }
 
 void Endpoint::Impl::make_loops() {
@@ -130,6 +142,9 @@ Status Endpoint::Impl::start() {
   for (const NiSettings& ni : settings_.nis) {
     if (Status status = keeper_->configure(ni); !status.is_ok()) return status;
   }
+  for (const Udsp& udsp : settings_.udsps) {
+    if (Status status = add_udsp(udsp); !status.is_ok()) return status;
+  }
   for (const PeerSettings& peer : settings_.peers) {
     if (Status status = configure_peer(peer); !status.is_ok()) return status;
   }
@@ -146,6 +161,13 @@ Status Endpoint::Impl::start() {
     });
   }
   return Status::ok();
+}
+
+Status Endpoint::Impl::add_udsp(const Udsp& udsp) {
+  const Status status =
+      engine_->with_core([&](core::Core& core, Time) { return core.add_udsp(udsp, std::nullopt); });
+  if (status.is_ok() || udsp.where.empty()) return status;
+  return {status.code(), fmt::format("{}: {}", udsp.where, status.text())};
 }
 
 // Exports of a running node list the node itself among its peers: left out, with a note.
@@ -350,7 +372,8 @@ Result<MdHandle> Endpoint::attach(const MeSpec& me, const MdSpec& md) {
   });
 }
 Result<MdHandle> Endpoint::bind(const MdSpec& md) {
-  return impl_->engine().with_core([&](core::Core& core, Time) { return core.bind(md); });
+  const core::NumaNode node = impl_->topology().node_of_memory(md.fragments);
+  return impl_->engine().with_core([&](core::Core& core, Time) { return core.bind(md, node); });
 }
 Status Endpoint::unlink(MdHandle md) {
   return impl_->engine().with_core([&](core::Core& core, Time) { return core.unlink(md); });
@@ -435,6 +458,23 @@ void Endpoint::reset_faults(FaultKind kind) {
 }
 std::vector<FaultInfo> Endpoint::faults(FaultKind kind) const {
   return impl_->engine().look([&](const core::Core& core) { return core.faults(kind); });
+}
+
+Status Endpoint::add_udsp(const Udsp& udsp, std::optional<uint32_t> index) {
+  return impl_->engine().with_core(
+      [&](core::Core& core, Time) { return core.add_udsp(udsp, index); });
+}
+Status Endpoint::del_udsp(uint32_t index) {
+  return impl_->engine().with_core([&](core::Core& core, Time) { return core.del_udsp(index); });
+}
+void Endpoint::del_udsps() {
+  impl_->engine().with_core([](core::Core& core, Time) {
+    core.del_udsps();
+    return true;
+  });
+}
+std::vector<Udsp> Endpoint::udsps() const {
+  return impl_->engine().look([](const core::Core& core) { return core.udsps(); });
 }
 
 size_t Endpoint::poll_events(std::span<Event> events, std::chrono::nanoseconds max_wait) {

@@ -132,8 +132,9 @@ Status NiKeeper::try_start(Entry& entry) {
   engine_.bind_driver(entry.id, entry.driver);
   const Result<NiStarted> started = entry.driver->start_ni(entry.id, entry.settings);
   if (!started) return started.error();
+  const core::NumaNode node = options_.find_node(started->interface);
   const Status added = engine_.with_core([&](core::Core& core, Time now) {
-    return core.add_ni(now, entry.id, entry.settings, *started);
+    return core.add_ni(now, entry.id, entry.settings, *started, node);
   });
   ULNET_ASSERT(added.is_ok(), "a driver starts a NID that the core has already");
   entry.up = true;

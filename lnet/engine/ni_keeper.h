@@ -37,6 +37,8 @@ class NiKeeper {
     std::function<Result<Lnd*>(const NiSettings&)> find_driver;
     // The NID that such a NI would have now.
     std::function<Result<Nid>(const NiSettings&)> find_nid;
+    // Where an interface is.
+    std::function<core::NumaNode(const std::string&)> find_node;
   };
   struct Entry {
     NiSettings settings;

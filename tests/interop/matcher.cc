@@ -91,22 +91,30 @@ Bytes Matcher::wanted_frame(const Step& step, const Piece& actual, Exceptions& u
     store_le64(&wanted[recorded.part_at()], ours.interface_cookie);
     store_le64(&wanted[recorded.part_at() + 8], ours.object_cookie);
   }
-  if (step.ping_reply) adapt_features(&wanted[wanted.size() - recorded.payload().size()], used);
+  if (step.ping_info) {
+    adapt_features(std::span(wanted).last(recorded.payload().size()), actual.payload(), used);
+  }
   return wanted;
 }
 
-// Until our node discovers and forwards, it does not claim to.
-void Matcher::adapt_features(uint8_t* ping_info, Exceptions& used) const {
-  uint32_t features = load_le32(ping_info + kFeaturesAt);
-  if ((features & kPingDiscovery) != 0) {
-    features &= ~uint32_t{kPingDiscovery};
-    ++used["discovery bit"];
-  }
-  if (router_ && (features & kPingRoutingDisabled) == 0) {
-    features |= kPingRoutingDisabled;
-    ++used["routing bit"];
-  }
-  store_le32(ping_info + kFeaturesAt, features);
+// Until our node forwards, it does not claim to by itself.
+void Matcher::adapt_features(std::span<uint8_t> wanted, std::span<const uint8_t> actual,
+                             Exceptions& used) const {
+  constexpr size_t kEnd = kFeaturesAt + sizeof(uint32_t);
+  if (!router_ || wanted.size() < kEnd || actual.size() < kEnd) return;
+  const uint32_t features = load_le32(&wanted[kFeaturesAt]);
+  const uint32_t disabled = load_le32(&actual[kFeaturesAt]) & kPingRoutingDisabled;
+  if ((features & kPingRoutingDisabled) != 0 || disabled == 0) return;
+  store_le32(&wanted[kFeaturesAt], features | disabled);
+  ++used["routing bit"];
+}
+
+bool Matcher::is_same_info(const Step& step, std::span<const uint8_t> info) const {
+  const auto payload = step.piece.payload();
+  Bytes wanted(payload.begin(), payload.end());
+  Exceptions used;
+  adapt_features(wanted, info, used);
+  return std::equal(wanted.begin(), wanted.end(), info.begin(), info.end());
 }
 
 void Matcher::learn(const Piece& recorded, const Piece& actual) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -17,8 +18,8 @@
 namespace ulnet::interop {
 
 // What our node does otherwise than the recorded one, by name, and how often. These are all:
-//   "discovery bit"            in the features of a ping info, cleared: there is no discovery yet
-//   "routing bit"              likewise, for a recorded router: there is no forwarding yet
+//   "routing bit"              in the features of a recorded router's ping info, "disabled": there
+//                              is no forwarding yet
 //   "no zero-copy request"     cookie0 of a frame, always 0: we copy or wait, so need no ACK
 //   "ZC-ACK for us not sent"   and so none is sent to us, where it would be a protocol error
 //   "ZC-ACK on the connection of its data"      a kernel takes any BULK_IN; spec tcp-lnd 3.5 says
@@ -27,6 +28,11 @@ namespace ulnet::interop {
 //   "order between independent messages"        what a node answers by itself, and what its upper
 //                              layer asked for, raced; or they came on parallel connections
 //   "keepalive not waited for" 30 s and more of silence
+//   "discovery done before the recording"       ours has just started; the recorded node and its
+//                              peer had met already
+//   "push over IPv4"           where the recorded one went from an IPv4 NID to an IPv6 one, or
+//   back:
+//                              we never do
 using Exceptions = std::map<std::string, size_t>;
 
 class Matcher {
@@ -36,6 +42,9 @@ class Matcher {
 
   // Nothing when `actual` is what `step` demands; else how they differ. Learns from a match.
   std::optional<std::string> match(const Step& step, const Piece& actual);
+
+  // Is `info`, a ping info of our node, the one that `step` shows?
+  bool is_same_info(const Step& step, std::span<const uint8_t> info) const;
 
   // What the peer sends instead of the recorded bytes: our handles and incarnations for those of
   // the recorded node. Nothing when the frame must not be sent at all.
@@ -48,7 +57,8 @@ class Matcher {
 
   Bytes wanted_hello(const Piece& recorded, const Piece& actual) const;
   Bytes wanted_frame(const Step& step, const Piece& actual, Exceptions& used) const;
-  void adapt_features(uint8_t* ping_info, Exceptions& used) const;
+  void adapt_features(std::span<uint8_t> wanted, std::span<const uint8_t> actual,
+                      Exceptions& used) const;
   void learn(const Piece& recorded, const Piece& actual);
 
   const bool router_;

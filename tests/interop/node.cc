@@ -73,6 +73,14 @@ Status OurNode::put(const Piece& recorded) {
 }
 
 Status OurNode::get(const Piece& recorded) {
+  return start_get(recorded, recorded.message->dest_nid, recorded.message->source_nid);
+}
+
+Status OurNode::ping(const Piece& recorded, const Nid& nid) {
+  return start_get(recorded, nid, Nid::any());
+}
+
+Status OurNode::start_get(const Piece& recorded, const Nid& target, const Nid& source) {
   const Header& header = *recorded.message;
   const auto& part = std::get<GetPart>(header.part);
   Operation& operation = add_operation(part.sink_length);
@@ -81,12 +89,30 @@ Status OurNode::get(const Piece& recorded) {
   if (!md) return md.error();
   GetArgs args;
   args.md = *md;
-  args.target = {header.dest_nid, header.dest_pid};
+  args.target = {target, header.dest_pid};
   args.portal = part.portal;
   args.match_bits = part.match_bits;
   args.offset = part.source_offset;
-  args.source = header.source_nid;
+  args.source = source;
   return endpoint_->get(args);
+}
+
+void OurNode::discover(const Nid& nid, bool force) {
+  size_t index = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    index = discoveries_.size();
+    discoveries_.emplace_back();
+  }
+  endpoint_->discover({.nid = nid, .force = force}, [this, index](Result<PeerInfo> result) {
+    const std::lock_guard lock(mutex_);
+    discoveries_[index] = std::move(result);
+  });
+}
+
+std::vector<std::optional<Result<PeerInfo>>> OurNode::discoveries() {
+  const std::lock_guard lock(mutex_);
+  return discoveries_;
 }
 
 Status OurNode::ping(const Nid& nid) {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/interop/pieces.h"
 #include "ulnet/endpoint.h"
@@ -34,6 +35,10 @@ class OurNode {
 
   Status put(const Piece& recorded);
   Status get(const Piece& recorded);
+  // What `lnetctl ping` sends to `nid`, which need not be the NID that the recorded frame goes to:
+  // the node chooses.
+  Status ping(const Piece& recorded, const Nid& nid);
+  void discover(const Nid& nid, bool force);
   // An ACK or REPLY is about to come for the MD that sent `recorded handle`: gives what to wait
   // for. Null when no such MD is there.
   Operation* find_response(const Piece& recorded);
@@ -49,6 +54,8 @@ class OurNode {
 
   // True when it has ended well, with the bytes it should have.
   bool is_done(const Operation& operation);
+  // How each discover() ended so far, in the order of their calls.
+  std::vector<std::optional<Result<PeerInfo>>> discoveries();
 
   Endpoint& endpoint() { return *endpoint_; }
 
@@ -65,10 +72,12 @@ class OurNode {
   OurNode() = default;
   void handle_event(const Event& event);
   Operation& add_operation(size_t bytes);
+  Status start_get(const Piece& recorded, const Nid& target, const Nid& source);
   MdSpec md_of(Operation& operation, int32_t threshold, uint32_t options);
 
   std::mutex mutex_;
-  std::deque<Operation> operations_;                               // addresses stay
+  std::deque<Operation> operations_;  // addresses stay
+  std::vector<std::optional<Result<PeerInfo>>> discoveries_;
   std::map<std::pair<uint64_t, uint64_t>, Operation*> by_handle_;  // of recorded MDs
   Handler handler_{*this};
   std::unique_ptr<Endpoint> endpoint_;  // ends before what its events refer to

@@ -19,6 +19,34 @@ std::string Piece::to_string() const {
                      message->payload_bytes);
 }
 
+bool is_request(const Piece& piece) {
+  if (!piece.message) return false;
+  const MessageType type = piece.message->type();
+  return type == MessageType::kPut || type == MessageType::kGet;
+}
+
+bool is_ping(const Piece& piece) {
+  if (!piece.message) return false;
+  const auto* get = std::get_if<GetPart>(&piece.message->part);
+  return get != nullptr && get->portal == kReservedPortal && get->match_bits == kPingMatchBits;
+}
+
+bool is_push(const Piece& piece) {
+  if (!piece.message) return false;
+  const auto* put = std::get_if<PutPart>(&piece.message->part);
+  return put != nullptr && put->portal == kReservedPortal && put->match_bits == kPingMatchBits;
+}
+
+bool is_push_ack(const Piece& piece) {
+  if (!piece.message) return false;
+  const auto* ack = std::get_if<AckPart>(&piece.message->part);
+  return ack != nullptr && ack->match_bits == kPingMatchBits;
+}
+
+bool is_for_upper_layer(const Piece& piece) {
+  return is_request(piece) && !is_ping(piece) && !is_push(piece);
+}
+
 WireHandle handle_of(const Piece& piece) {
   return {load_le64(&piece.bytes[piece.part_at()]), load_le64(&piece.bytes[piece.part_at() + 8])};
 }

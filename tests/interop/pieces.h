@@ -65,6 +65,13 @@ class PieceReader {
   std::string failure_;
 };
 
+// What an LNet message is for; all false for other pieces. Source: spec lnet-core 4.1.
+bool is_request(const Piece& piece);          // PUT or GET
+bool is_ping(const Piece& piece);             // a GET of ping info
+bool is_push(const Piece& piece);             // a PUT of ping info
+bool is_push_ack(const Piece& piece);         // and its ACK
+bool is_for_upper_layer(const Piece& piece);  // any other PUT or GET
+
 // The wire handle that begins the type-specific part of an LNet frame.
 WireHandle handle_of(const Piece& piece);
 

@@ -5,28 +5,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <set>
+
+#include "lnet/wire/ping_info.h"
+#include "tests/interop/stand_in.h"
 
 namespace ulnet::interop {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(5);     // for one step
 constexpr auto kQuiet = std::chrono::milliseconds(40);  // after the last one
-
-bool is_request(const Piece& piece) {
-  if (!piece.message) return false;
-  const MessageType type = piece.message->type();
-  return type == MessageType::kPut || type == MessageType::kGet;
-}
+constexpr uint32_t kInterfacesMax = 200;                // of the recorded nodes
 
 bool is_noop(const Piece& piece) {
   return piece.kind == Piece::Kind::kFrame && !piece.message;
-}
-
-// PUTs and GETs on the reserved portal are served by the node itself.
-bool is_for_upper_layer(const Header& header) {
-  if (const auto* put = std::get_if<PutPart>(&header.part)) return put->portal != kReservedPortal;
-  if (const auto* get = std::get_if<GetPart>(&header.part)) return get->portal != kReservedPortal;
-  return false;
 }
 
 // As `peer show` prints it.
@@ -59,13 +51,18 @@ size_t PlayReport::pieces() const {
 std::string PlayReport::to_string() const {
   std::string text = fmt::format("{} compared:", pieces());
   for (const auto& [kind, count] : compared) text += fmt::format(" {} {}", count, kind);
+  for (const auto& [name, count] : asked) text += fmt::format("; {} x{}", name, count);
   for (const auto& [name, count] : exceptions) text += fmt::format("; {} x{}", name, count);
   return text;
 }
 
 Player::Player(const Script& script, const PlayOptions& options)
-    : script_(script), options_(options), done_(script.steps.size()), matcher_(options.router) {
-  plan_requests();
+    : script_(script),
+      options_(options),
+      done_(script.steps.size()),
+      causes_(find_causes(script)),
+      matcher_(options.router) {
+  plan_asks();
 }
 
 Player::~Player() {
@@ -74,27 +71,25 @@ Player::~Player() {
 
 // ---------------------------------------------------------------- planning
 
-// A message of our node is asked for where it stands, but the first one to a peer makes the node
-// dial: that one is asked for before the dial.
-void Player::plan_requests() {
+// Things are asked for where their first message stands, but what makes the node dial a peer is
+// asked for before the dial.
+void Player::plan_asks() {
   std::map<std::string, std::set<size_t>> alive;  // connections by remote address
-  std::set<size_t> planned;
+  for (const Ask& ask : causes_.asks) asks_[ask.first].push_back(ask);
   for (size_t i = 0; i < script_.steps.size(); ++i) {
     const Step& step = script_.steps[i];
     std::set<size_t>& peer = alive[script_.connections[step.connection].remote.address];
     if (step.kind == Step::Kind::kDial) {
-      if (step.ours && peer.empty()) plan_first_dial(i, planned);
+      if (step.ours && peer.empty()) plan_first_dial(i);
       peer.insert(step.connection);
     } else if (step.kind == Step::Kind::kEnd) {
       peer.erase(step.connection);
-    } else if (step.ours && is_request(step.piece) && planned.insert(i).second) {
-      requests_[i].push_back(i);
     }
     if (step.ours && is_exempt(step)) done_[i] = true;
   }
 }
 
-void Player::plan_first_dial(size_t dial, std::set<size_t>& planned) {
+void Player::plan_first_dial(size_t dial) {
   const auto& connection = script_.connections[script_.steps[dial].connection];
   if (!connection.answered) return;  // see dial_in_vain()
   for (size_t i = dial; i < script_.steps.size(); ++i) {
@@ -102,7 +97,11 @@ void Player::plan_first_dial(size_t dial, std::set<size_t>& planned) {
     const auto& other = script_.connections[step.connection];
     if (!step.ours || other.remote.address != connection.remote.address) continue;
     if (is_request(step.piece)) {
-      if (planned.insert(i).second) requests_[dial].push_back(i);
+      // Nothing to ask for when the node does that by itself.
+      if (const auto asks = asks_.extract(i)) {
+        std::vector<Ask>& before = asks_[dial];
+        before.insert(before.end(), asks.mapped().begin(), asks.mapped().end());
+      }
       pings_.erase(dial);
       return;
     }
@@ -123,9 +122,15 @@ bool Player::is_exempt(const Step& step) {
 // ---------------------------------------------------------------- going through it
 
 PlayReport Player::play() {
+  if (!causes_.failure.empty()) fail(causes_.failure);
   if (start()) {
     for (size_t i = 0; i < script_.steps.size() && report_.failures.empty(); ++i) take_step(i);
     if (report_.failures.empty() && wait_for_steps_before(script_.steps.size())) check_quiet();
+    if (report_.failures.empty()) check_discoveries();
+    if (report_.failures.empty()) {
+      report_.own_pings = causes_.own_pings;
+      report_.own_pushes = causes_.own_pushes;
+    }
   }
   if (stopper_.joinable()) stopper_.join();
   node_.reset();
@@ -149,7 +154,7 @@ bool Player::start() {
 
 void Player::take_step(size_t index) {
   const Step& step = script_.steps[index];
-  if (requests_.contains(index) || pings_.contains(index)) ask_for(index);
+  if (asks_.contains(index) || pings_.contains(index)) ask_before(index);
   if (!step.ours) {
     take_their_step(index);
   } else if (step.kind == Step::Kind::kDial && !script_.connections[step.connection].answered) {
@@ -159,16 +164,36 @@ void Player::take_step(size_t index) {
   }
 }
 
-void Player::ask_for(size_t index) {
+void Player::ask_before(size_t index) {
   if (!wait_for_steps_before(index)) return;
-  for (const size_t request : requests_[index]) {
-    const Piece& piece = script_.steps[request].piece;
-    const bool put = piece.message->type() == MessageType::kPut;
-    const Status status = put ? node_->put(piece) : node_->get(piece);
-    if (!status.is_ok()) fail(fmt::format("{}: {}", name_of(request), status.to_string()));
+  if (const auto asks = asks_.find(index); asks != asks_.end()) {
+    for (const Ask& ask : asks->second) {
+      ++report_.asked[std::string(to_string(ask.kind))];
+      const Status status = ask_for(ask);
+      if (!status.is_ok()) fail(fmt::format("{}: {}", name_of(ask.request), status.to_string()));
+    }
+  } else if (Status status = node_->ping(pings_.at(index)); !status.is_ok()) {
+    fail(status.to_string());
   }
-  if (!requests_[index].empty() || !pings_.contains(index)) return;
-  if (Status status = node_->ping(pings_.at(index)); !status.is_ok()) fail(status.to_string());
+}
+
+Status Player::ask_for(const Ask& ask) {
+  const Piece& piece = script_.steps[ask.request].piece;
+  const Nid& target = piece.message->dest_nid;
+  switch (ask.kind) {
+    case Ask::Kind::kPing: {
+      const size_t count = report_.asked.at(std::string(to_string(ask.kind))) - 1;
+      return node_->ping(piece, options_.pinged.empty() ? target : options_.pinged.at(count));
+    }
+    case Ask::Kind::kDiscover:
+      discoveries_.push_back(ask.request);
+      node_->discover(target, ask.force);
+      return Status::ok();
+    case Ask::Kind::kUpperLayer:
+    case Ask::Kind::kRouting:
+      break;
+  }
+  return piece.message->type() == MessageType::kPut ? node_->put(piece) : node_->get(piece);
 }
 
 // A recorded SYN that met no listener. Ours is not seen either, but its effect is: the message
@@ -279,7 +304,7 @@ void Player::send_message(size_t index, const Bytes& bytes) {
   OurNode::Operation* operation = nullptr;
   if (type == MessageType::kAck || type == MessageType::kReply) {
     operation = node_->find_response(piece);
-  } else if (is_for_upper_layer(*piece.message)) {
+  } else if (is_for_upper_layer(piece)) {
     const Result<OurNode::Operation*> served = type == MessageType::kPut
                                                    ? node_->serve_put(piece, accepted_bytes(index))
                                                    : node_->serve_get(piece, reply_payload(index));
@@ -308,14 +333,46 @@ uint32_t Player::accepted_bytes(size_t put) const {
 }
 
 std::span<const uint8_t> Player::reply_payload(size_t get) const {
-  const WireHandle wanted = handle_of(script_.steps[get].piece);
+  const Step& asked = script_.steps[get];
+  const WireHandle wanted = handle_of(asked.piece);
   for (size_t i = get; i < script_.steps.size(); ++i) {
     const Step& step = script_.steps[i];
-    if (!step.ours || step.kind != Step::Kind::kPiece || !step.piece.message) continue;
+    const bool answer = step.kind == Step::Kind::kPiece && step.ours != asked.ours;
+    if (!answer || !step.piece.message) continue;
     const auto* reply = std::get_if<ReplyPart>(&step.piece.message->part);
     if (reply != nullptr && reply->md == wanted) return step.piece.payload();
   }
   return {};
+}
+
+// What a discovery tells is what the recorded peer said of itself.
+void Player::check_discoveries() {
+  const auto all_ended = [&] {
+    const auto results = node_->discoveries();
+    return std::all_of(results.begin(), results.end(),
+                       [](const auto& result) { return result.has_value(); });
+  };
+  if (!wait(all_ended)) return fail("a discovery does not end");
+  const auto results = node_->discoveries();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const size_t get = discoveries_[i];
+    if (!*results[i]) {
+      fail(fmt::format("{}: {}", name_of(get), results[i]->error().to_string()));
+      continue;
+    }
+    const auto info = decode_ping_info(reply_payload(get), kInterfacesMax);
+    if (!info) continue;
+    std::set<std::string> wanted = {info->primary_nid().to_string()};
+    if (options_.settings.global.discovery && (info->features & kPingDiscovery) != 0) {
+      for (const PingNi& ni : info->nis) wanted.insert(ni.nid.to_string());
+    }
+    std::set<std::string> known;
+    for (const PeerNiInfo& ni : (**results[i]).nis) known.insert(ni.nid.to_string());
+    if (known != wanted) {
+      fail(fmt::format("{}: knows {} instead of {}", name_of(get), fmt::join(known, ", "),
+                       fmt::join(wanted, ", ")));
+    }
+  }
 }
 
 void Player::check_quiet() {
@@ -433,19 +490,41 @@ void Player::handle_piece(Link& link, const Piece& piece) {
     if (own && !may_overtake(index, piece)) break;
     overtakes |= own;
   }
+  if (stand_in(link, piece)) return;
   const bool keepalive = is_noop(piece) && piece.frame.cookie1 == tcp::kKeepaliveCookie;
   if (keepalive && options_.keepalives) return;  // more of them than recorded: time runs faster
   fail(fmt::format("our node sends {} {} to {} {}: {}: {}", link.own.address, link.own.port,
                    link.remote.address, link.remote.port, piece.to_string(), difference));
 }
 
+// A GET or PUT of a discovery that the recorded node did not need. Its peer would have answered.
+bool Player::stand_in(Link& link, const Piece& piece) {
+  if (options_.more_discovery.empty() || !(is_discovery_ping(piece) || is_push(piece))) {
+    return false;
+  }
+  const size_t peer = script_.connections[connection_of_.at(&link)].peer;
+  if (!stood_in_.emplace(peer, piece.message->type()).second) return false;
+  const auto info = std::find_if(script_.steps.begin(), script_.steps.end(),
+                                 [](const Step& step) { return step.ping_info; });
+  if (is_push(piece) && info != script_.steps.end() &&
+      !matcher_.is_same_info(*info, piece.payload())) {
+    return false;
+  }
+  const Bytes answer = stand_in_answer(piece, script_.peers[peer]);
+  if (Status status = peers_.send(link, answer); !status.is_ok()) fail(status.text());
+  ++report_.exceptions[options_.more_discovery];
+  return true;
+}
+
 // What our node does by itself races with what its upper layer asks for, but the upper layer's own
-// messages keep their order. Which of several connections of one type carries a message is chance,
-// so there is no order to keep, and a ZC-ACK may go on any.
+// messages keep their order. So does the end of a discovery, which lets the upper layer's messages
+// go, with the ACK of the peer's push (spec lnet-core 4.9). Which of several connections of one
+// type carries a message is chance, so there is no order to keep, and a ZC-ACK may go on any.
 bool Player::may_overtake(size_t overtaken, const Piece& piece) const {
   const Step& step = script_.steps[overtaken];
   if (step.piece.kind != Piece::Kind::kFrame) return false;
   if (is_noop(step.piece) || (is_request(step.piece) && !is_request(piece))) return true;
+  if (is_push_ack(step.piece) && is_for_upper_layer(piece)) return true;
   const ScriptConnection& connection = script_.connections[step.connection];
   return std::any_of(link_of_.begin(), link_of_.end(), [&](const auto& other) {
     const ScriptConnection& candidate = script_.connections[other.first];

@@ -2,17 +2,19 @@
 //
 // Steps are taken in the order of the recording. What is theirs is sent as soon as everything that
 // our node had to do before it has been done; what is ours is waited for only then, so independent
-// connections may run ahead of the recording. ACKs, REPLYs, HELLOs, dials, closes must come by
-// themselves; PUTs and GETs are the upper layer's, and the player asks for them where the recording
-// shows them.
+// connections may run ahead of the recording. ACKs, REPLYs, HELLOs, dials, closes, and the GETs and
+// PUTs of discoveries must come by themselves; the player asks for no more than the recorded node
+// was asked for (causes.h), where the recording shows it.
 #pragma once
 
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "tests/interop/causes.h"
 #include "tests/interop/matcher.h"
 #include "tests/interop/node.h"
 #include "tests/interop/peers.h"
@@ -26,12 +28,20 @@ struct PlayOptions {
   bool keepalives = false;  // the recorded keepalives of our node are waited for
   bool router = false;      // the recorded node forwards
   bool stops = false;       // the recorded node stops: its first close is the node's stop()
+  std::vector<Nid> pinged;  // what `lnetctl ping` was told, in order; empty: where the GETs go to
+  // Name of the exception under which one GET and one PUT of a discovery, to each peer, are
+  // answered that the recording does not have; empty: they are failures.
+  std::string more_discovery;
 };
 
 struct PlayReport {
   std::vector<std::string> failures;
   std::map<std::string, size_t> compared;  // pieces that are the same, by kind
   Exceptions exceptions;
+  std::map<std::string, size_t> asked;  // by Ask::Kind
+  // Of discoveries, compared like all others, that came from our node's own: 0 with failures.
+  size_t own_pings = 0;
+  size_t own_pushes = 0;
 
   size_t pieces() const;
   std::string to_string() const;
@@ -45,14 +55,15 @@ class Player {
 
  private:
   // ---- what the recording says, worked out before
-  void plan_requests();
-  void plan_first_dial(size_t dial, std::set<size_t>& planned);
+  void plan_asks();
+  void plan_first_dial(size_t dial);
   bool is_exempt(const Step& step);
 
   // ---- going through it
   bool start();
   void take_step(size_t index);
-  void ask_for(size_t index);
+  void ask_before(size_t index);
+  Status ask_for(const Ask& ask);
   void dial_in_vain(size_t index);
   void take_their_step(size_t index);
   void take_their_dial(size_t index);
@@ -62,6 +73,7 @@ class Player {
   std::span<const uint8_t> reply_payload(size_t get) const;
   void stop_node();
   void check_quiet();
+  void check_discoveries();
 
   template <typename Done>
   bool wait(Done done);
@@ -77,15 +89,19 @@ class Player {
   void handle_end(Link& link);
   bool is_established(const Link& link) const;
   bool may_overtake(size_t overtaken, const Piece& piece) const;
+  bool stand_in(Link& link, const Piece& piece);
   std::vector<size_t> candidates_for(const Link& link, const Piece& piece) const;
   void accept_match(size_t index, const Link& link, const Piece& piece);
 
   const Script& script_;
   const PlayOptions& options_;
-  std::vector<bool> done_;                          // by step
-  std::map<size_t, std::vector<size_t>> requests_;  // before step: PUTs and GETs to ask for
-  std::map<size_t, Nid> pings_;                     // before step: dials that no message follows
-  std::map<size_t, Link*> link_of_;                 // by connection
+  std::vector<bool> done_;  // by step
+  const Causes causes_;
+  std::map<size_t, std::vector<Ask>> asks_;  // before step
+  std::map<size_t, Nid> pings_;              // before step: dials that no message follows
+  std::vector<size_t> discoveries_;          // steps of the GETs that were asked for, in order
+  std::set<std::pair<size_t, MessageType>> stood_in_;  // for which peer, and for what
+  std::map<size_t, Link*> link_of_;                    // by connection
   std::map<const Link*, size_t> connection_of_;
   std::map<const Link*, Piece> openings_;  // requests whose HELLO has not come yet
   Matcher matcher_;

@@ -13,7 +13,6 @@
 
 #include "lnd_tcp/wire.h"
 #include "lnet/base/bytes.h"
-#include "lnet/wire/ping_info.h"
 #include "tests/interop/peers.h"
 #include "tests/support/pcap.h"
 #include "ulnet/endpoint.h"
@@ -29,7 +28,6 @@ constexpr char kOwn[] = "10.77.0.1@tcp";
 constexpr auto kQuiet = 150ms;  // no end after this: the connection stays open
 constexpr size_t kHelloDestNidAt = 16;
 constexpr size_t kHelloIncarnationAt = 32;
-constexpr size_t kFeaturesAt = tcp::kHelloV3Bytes + tcp::kFrameHeaderBytes + kHeaderNid4Bytes + 4;
 
 // What our node answers otherwise than the kernel did: spec tcp-lnd 10.1 and 10.2 say so.
 struct Exception {
@@ -118,9 +116,6 @@ Bytes wanted_answer(const Outcome& recorded, const Exception& exception, const B
   }
   if (wanted.size() >= tcp::kHelloV3Bytes && actual.size() >= tcp::kHelloV3Bytes) {
     store_le64(&wanted[kHelloIncarnationAt], load_le64(&actual[kHelloIncarnationAt]));
-  }
-  if (wanted.size() > kFeaturesAt + 4) {
-    store_le32(&wanted[kFeaturesAt], load_le32(&wanted[kFeaturesAt]) & ~uint32_t{kPingDiscovery});
   }
   return wanted;
 }

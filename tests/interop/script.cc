@@ -61,18 +61,13 @@ void visit_pieces(const Capture& capture, Visit visit) {
   }
 }
 
-bool is_ping(uint32_t portal, uint64_t match_bits) {
-  return portal == kReservedPortal && match_bits == kPingMatchBits;
-}
-
 // Return handles of the GETs that ask for ping info.
 std::set<std::pair<uint64_t, uint64_t>> find_pings(const Capture& capture) {
   std::set<std::pair<uint64_t, uint64_t>> pings;
   visit_pieces(capture, [&](const std::string&, const Piece& piece) {
-    if (!piece.message) return;
-    const auto* get = std::get_if<GetPart>(&piece.message->part);
-    if (get == nullptr || !is_ping(get->portal, get->match_bits)) return;
-    pings.emplace(get->return_md.interface_cookie, get->return_md.object_cookie);
+    if (!is_ping(piece)) return;
+    const auto& handle = std::get<GetPart>(piece.message->part).return_md;
+    pings.emplace(handle.interface_cookie, handle.object_cookie);
   });
   return pings;
 }
@@ -89,10 +84,7 @@ template <typename Visit>
 void visit_ping_infos(const Capture& capture, Visit visit) {
   const auto pings = find_pings(capture);
   visit_pieces(capture, [&](const std::string&, const Piece& piece) {
-    if (!piece.message) return;
-    const auto* put = std::get_if<PutPart>(&piece.message->part);
-    const bool push = put != nullptr && is_ping(put->portal, put->match_bits);
-    if (!push && !is_ping_reply(piece, pings)) return;
+    if (!is_push(piece) && !is_ping_reply(piece, pings)) return;
     if (const auto info = decode_ping_info(piece.payload(), 200)) {
       visit(address_of(piece.message->source_nid), *info);
     }
@@ -111,7 +103,8 @@ bool is_routed(const Piece& piece) {
 class ScriptMaker {
  public:
   ScriptMaker(const Capture& capture, const NodeAddresses& node, const ScriptLimits& limits)
-      : node_(node), limits_(limits), pings_(find_pings(capture)) {
+      : node_(node), limits_(limits), nodes_(find_nodes(capture)), pings_(find_pings(capture)) {
+    for (const NodeAddresses& each : nodes_) script_.peers.push_back(find_nids(capture, each));
     for (const TcpConnection& connection : capture.connections) add(connection);
     std::erase_if(script_.steps, [&](const Step& step) { return acknowledges_routed(step); });
     std::stable_sort(script_.steps.begin(), script_.steps.end(),
@@ -128,6 +121,7 @@ class ScriptMaker {
                                 .dialled = opener,
                                 .answered = recorded.answered,
                                 .open_time_ns = recorded.open_time_ns};
+    connection.peer = peer_at(connection.remote.address);
     if (static_cast<double>(connection.open_time_ns) < limits_.from_s * 1e9) return;
     const auto& left_out = limits_.left_out;
     if (std::find(left_out.begin(), left_out.end(), connection.remote) != left_out.end()) return;
@@ -135,6 +129,13 @@ class ScriptMaker {
     add_step({.kind = Step::Kind::kDial, .ours = opener, .time_ns = recorded.open_time_ns});
     add_stream(recorded, Direction::kFromOpener, opener);
     add_stream(recorded, Direction::kToOpener, !opener);
+  }
+
+  size_t peer_at(const std::string& address) const {
+    const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeAddresses& each) {
+      return each.contains(address);
+    });
+    return static_cast<size_t>(node - nodes_.begin());
   }
 
   void add_stream(const TcpConnection& recorded, Direction direction, bool ours) {
@@ -152,7 +153,7 @@ class ScriptMaker {
         routed_cookies_.emplace(connection.remote.address, ours, timed.piece.frame.cookie0);
         continue;
       }
-      step.ping_reply = ours && is_ping_reply(timed.piece, pings_);
+      step.ping_info = ours && (is_ping_reply(timed.piece, pings_) || is_push(timed.piece));
       step.piece = std::move(timed.piece);
       add_step(std::move(step));
     }
@@ -179,6 +180,7 @@ class ScriptMaker {
 
   const NodeAddresses& node_;
   const ScriptLimits& limits_;
+  const std::vector<NodeAddresses> nodes_;
   const std::set<std::pair<uint64_t, uint64_t>> pings_;
   // Of routed messages: peer, sent by the played node, cookie.
   std::set<std::tuple<std::string, bool, uint64_t>> routed_cookies_;

@@ -23,9 +23,9 @@ struct Step {
   // When a node can have decided it: the last byte of what is ours, the first of what is theirs.
   // So whatever caused a step stands before it.
   int64_t time_ns = 0;
-  bool reset = false;       // kEnd: by RST
-  Piece piece;              // kPiece
-  bool ping_reply = false;  // a REPLY that carries ping info of the node that is played
+  bool reset = false;      // kEnd: by RST
+  Piece piece;             // kPiece
+  bool ping_info = false;  // a REPLY or push with the ping info of the node that is played
 };
 
 struct ScriptConnection {
@@ -35,6 +35,7 @@ struct ScriptConnection {
   bool answered = false;  // a SYN met a listener
   int64_t open_time_ns = 0;
   tcp::ConnType type = tcp::ConnType::kNone;  // as the played node names it
+  size_t peer = 0;                            // the node at its other end, in Script::peers
 };
 
 // Which part of a recording is played.
@@ -46,9 +47,10 @@ struct ScriptLimits {
 
 struct Script {
   std::vector<ScriptConnection> connections;
-  std::vector<Step> steps;  // in order
-  size_t routed = 0;        // messages between two nets, left out with their ZC-ACKs
-  std::string failure;      // bytes that are not understood, or ""
+  std::vector<Step> steps;              // in order
+  std::vector<std::vector<Nid>> peers;  // NIDs of each node of the recording
+  size_t routed = 0;                    // messages between two nets, left out with their ZC-ACKs
+  std::string failure;                  // bytes that are not understood, or ""
 };
 
 // Addresses of one node.

@@ -54,9 +54,9 @@ def wait_until(condition, timeout_s, text):
         time.sleep(0.02)
 
 
-def config(nis, accept="secure", port=988, tcp=None, net="tcp", **blocks):
+def config(nis, accept="secure", port=988, tcp=None, net="tcp", peers=(), **blocks):
     """A node's configuration: YAML, written as JSON. `nis`: NIDs, or names of interfaces; `tcp`: their `lnd tunables`;
-    `blocks`: `global_` and further keys of `ulnet`."""
+    `peers`: the NIDs of each multi-rail peer told by hand; `blocks`: `global_` and further keys of `ulnet`."""
     entries = []
     for ni in nis:
         entry = {"nid": ni} if "@" in ni else {"interfaces": {"0": ni}}
@@ -64,6 +64,9 @@ def config(nis, accept="secure", port=988, tcp=None, net="tcp", **blocks):
             entry["lnd tunables"] = tcp
         entries.append(entry)
     tree = {"net": [{"net type": net, "local NI(s)": entries}] if entries else []}
+    if peers:
+        tree["peer"] = [{"primary nid": nids[0], "Multi-Rail": True, "peer ni": [{"nid": nid} for nid in nids]}
+                        for nids in peers]
     if "global_" in blocks:
         tree["global"] = blocks.pop("global_")
     tree["ulnet"] = {"accept": accept, "accept_port": port, **blocks}

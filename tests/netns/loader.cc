@@ -188,6 +188,7 @@ void Loader::look_at_node() {
           {{"nid", ni.nid.to_string()},
            {"credits_missing", ni.max_ni_tx_credits - ni.available_tx_credits},
            {"waiting", ni.waiting},
+           {"sent_put", ni.stats.sent.put},
            {"connections", std::move(locals)}});
     }
   }

@@ -47,6 +47,7 @@ LAYERS = {
 # Third-party headers and the places that may include them; tests may include what they test with.
 THIRD_PARTY = [
     (r"uv\.h$", ["lnet/loop/", "lnd_tcp/", "lnd_ib/", "daemon/"]),
+    (r"hwloc\.h$", ["lnet/engine/topology.cc"]),
     (r"spdlog/", ["lnet/base/log.cc"]),
     (r"yaml-cpp/", ["config/"]),
     (r"nlohmann/", ["daemon/", "config/", "tests/"]),

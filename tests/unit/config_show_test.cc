@@ -172,6 +172,17 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
                                 "                        queued_bytes: 0\n"));
 }
 
+TEST(ShowPeers, WhatPoliciesSay) {
+  PeerNiInfo ni = peer_ni("10.0.0.2@tcp", true, 8, {}, {});
+  ni.udsp = {.net_priority = 4, .preferred_sources = {nid("10.0.0.1@tcp"), nid("10.0.0.3@tcp")}};
+  const std::string text =
+      dump_style_a(show_peers({{ni.nid, true, 0, {ni}}}, {4, false}), kIndentShow);
+  EXPECT_THAT(text, testing::HasSubstr("net priority: 4\n"));
+  EXPECT_THAT(text, testing::HasSubstr("nid priority: -1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("NID-0: 10.0.0.1@tcp\n"));
+  EXPECT_THAT(text, testing::HasSubstr("NID-1: 10.0.0.3@tcp\n"));
+}
+
 TEST(ShowStatistics, AsRecorded) {
   Statistics s;
   s.msgs_max = 2;

@@ -419,11 +419,11 @@ TEST_F(ControlTest, PeersAreReadAndPassedOn) {
   EXPECT_TRUE(call("peer add", {{"primary", "10.0.0.7@tcp"}, {"lock_primary", true}}));
   EXPECT_TRUE(call("peer del", {{"primary", "10.0.0.7@tcp"}, {"force", true}}));
   EXPECT_TRUE(call("peer del", {{"nids", {"10.0.1.2@tcp"}}}));  // whose it is, is looked up
-  EXPECT_THAT(node_.take_changes(),
-              ElementsAre("peer 10.0.0.5@tcp:",
-                          "peer 10.0.0.6@tcp: 10.0.0.6@tcp 10.0.1.6@tcp non-mr",
-                          "peer 10.0.0.7@tcp: locked", "no peer 10.0.0.7@tcp: forced",
-                          "no peer 10.0.0.2@tcp: 10.0.1.2@tcp"));
+  EXPECT_THAT(
+      node_.take_changes(),
+      ElementsAre("peer 10.0.0.5@tcp:", "peer 10.0.0.6@tcp: 10.0.0.6@tcp 10.0.1.6@tcp non-mr",
+                  "peer 10.0.0.7@tcp: locked", "no peer 10.0.0.7@tcp: forced",
+                  "no peer 10.0.0.2@tcp: 10.0.1.2@tcp"));
   EXPECT_EQ(call("peer add", Json::object()).error().code(), EINVAL);
   EXPECT_EQ(call("peer del", Json::object()).error().code(), EINVAL);
   EXPECT_EQ(call("peer del", {{"nids", {"10.9.9.9@tcp"}}}).error().code(), ENOENT);

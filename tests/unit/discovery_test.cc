@@ -50,8 +50,7 @@ class DiscoveryTest : public testing::Test {
     md.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
     MeSpec me;
     me.portal = kPortal;
-    ASSERT_TRUE(
-        node.core->md_attach(world_.now, node.core->me_attach(me).value(), md).has_value());
+    ASSERT_TRUE(node.core->md_attach(world_.now, node.core->me_attach(me).value(), md).has_value());
   }
   MdHandle put(CoreWorld::Node& from, std::string_view to, AckRequest ack = AckRequest::kNoAck) {
     MdSpec md;
@@ -104,8 +103,7 @@ class DiscoveryTest : public testing::Test {
     } else {
       text = std::holds_alternative<AckPart>(header.part) ? "ACK" : "REPLY";
     }
-    return text + " " + std::to_string(header.payload_bytes) + " > " +
-           header.dest_nid.to_string();
+    return text + " " + std::to_string(header.payload_bytes) + " > " + header.dest_nid.to_string();
   }
   const PeerInfo* find_peer(const CoreWorld::Node& node, std::string_view with) {
     static PeerInfo found;
@@ -219,7 +217,7 @@ TEST_F(DiscoveryTest, WaitingCountsInTheBoundOfTheOperation) {
   world_.collect();
   world_.advance(60s);
   put(*a_, "10.0.1.2@tcp", AckRequest::kAck);
-  lose_one(*a_);  // the ping
+  lose_one(*a_);              // the ping
   world_.advance(90s - 1ns);  // 150 s, the transaction timeout, from the first
   EXPECT_TRUE(world_.events(*a_).empty());
   world_.advance(1ns);
@@ -656,9 +654,8 @@ TEST_F(DiscoveryTest, FortyServersWithADeadFirstNidAreUsableAtOnce) {
 
 TEST_F(DiscoveryTest, WithDiscoveryOffNobodyWaitsForServers) {
   a_ = &world_.add("a", {"10.0.1.1@tcp"}, {}, discovery(false));
-  ASSERT_TRUE(
-      a_->core->add_peer(world_.now, std::vector{nid("10.1.0.1@tcp"), nid("10.2.0.1@tcp")})
-          .is_ok());
+  ASSERT_TRUE(a_->core->add_peer(world_.now, std::vector{nid("10.1.0.1@tcp"), nid("10.2.0.1@tcp")})
+                  .is_ok());
   EXPECT_FALSE(world_.collect());
   EXPECT_EQ(a_->core->primary_nid(nid("10.1.0.1@tcp")), nid("10.1.0.1@tcp"));
 }
@@ -810,8 +807,7 @@ class LiarTest : public DiscoveryTest {
     }
   }
   void expect_the_victim_unharmed() {
-    EXPECT_THAT(records(*a_),
-                testing::Contains("10.0.1.2@tcp: 10.0.1.2@tcp 10.0.1.12@tcp"));
+    EXPECT_THAT(records(*a_), testing::Contains("10.0.1.2@tcp: 10.0.1.2@tcp 10.0.1.12@tcp"));
     EXPECT_EQ(a_->core->primary_nid(nid("10.0.1.12@tcp")), nid("10.0.1.2@tcp"));
     for (const std::string& record : records(*a_)) {
       EXPECT_THAT(record, testing::Not(testing::HasSubstr("10.0.1.1@tcp")));

@@ -123,6 +123,32 @@ TEST_F(HealthTest, ASingleRailPeerSeesOneSourceNid) {
   }
 }
 
+// A new peer's first message, too, fixes the NI that it is sent to from (5.4).
+TEST_F(HealthTest, ASingleRailPeerIsAnsweredAndSentToByTheNiItWasFirstHeardBy) {
+  GlobalSettings global;
+  global.discovery = false;
+  b_ = &world_.add("b", {"10.0.1.1@tcp", "10.0.1.11@tcp"}, {}, global);
+  a_ = &world_.add("a", {"10.0.1.2@tcp"}, {}, global);
+  open_target();
+  for (const char* nid : {"10.0.1.11@tcp", "10.0.1.1@tcp"}) {
+    MdSpec md;
+    md.threshold = 1;
+    PutArgs args;
+    args.md = a_->core->bind(md).value();
+    args.ack = AckRequest::kNoAck;
+    args.target = {test::nid(nid), kPidLustre};
+    args.portal = kPortal;
+    ASSERT_TRUE(a_->core->put(world_.now, args).is_ok());
+    world_.run();
+  }
+  std::swap(a_, b_);
+  for (int i = 0; i < 4; ++i) {
+    put();
+    EXPECT_EQ(last_send().header.source_nid, test::nid("10.0.1.11@tcp"));
+    world_.run();
+  }
+}
+
 TEST_F(HealthTest, AGivenSourceIsKeptAndGoesToExactlyTheNidAskedFor) {
   two_rails();
   for (int i = 0; i < 10; ++i) {

@@ -346,6 +346,22 @@ TEST_F(NiLifeTest, APeerWhoseNetIsBackInTimeIsKept) {
   EXPECT_THAT(statuses(), testing::ElementsAre(0));
 }
 
+// The ping that asks who it is has left, and its answer cannot come any more.
+TEST_F(NiLifeTest, WhatWaitsForTheDiscoveryOfAForgottenPeerFailsAtOnce) {
+  a_ = &world_.add("a", {"10.0.1.1@tcp"});
+  b_ = &world_.add("b", {"10.0.1.2@tcp"});
+  put();
+  put();
+  ASSERT_EQ(a_->sends.size(), 1U);
+  const SendAction ping = a_->sends.front();
+  a_->sends.clear();
+  a_->core->handle_send_done(world_.now, ping.id, {});
+  ASSERT_TRUE(remove(1).is_ok());
+  EXPECT_THAT(statuses(), testing::ElementsAre(-EHOSTUNREACH, -EHOSTUNREACH));
+  EXPECT_EQ(a_->core->peers().size(), 0U);
+  EXPECT_EQ(a_->core->sends_in_progress(), 0U);
+}
+
 // The request is gone with its peer, and must still end.
 TEST_F(NiLifeTest, AResponseThatIsLostWithItsPeerEndsInTime) {
   start({"10.0.1.1@tcp"});

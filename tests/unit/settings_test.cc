@@ -453,6 +453,33 @@ TEST_F(SettingsTest, HealthOffAndOnAgain) {
   EXPECT_EQ(ni(kRailA2).health, 1000);
 }
 
+// The entry of a removed NI stays in the table, and nothing that is set counts for it or reaches
+// it.
+TEST_F(SettingsTest, ANiThatIsGoneIsLeftAlone) {
+  two_rails({}, [](NiSettings& ni) {
+    if (ni.nid == test::nid(kRailA2)) ni.tcp.timeout_s = 40;
+  });
+  ASSERT_TRUE(set_health(kRailA2, 500).is_ok());
+  put(AckRequest::kNoAck, test::nid(kRailA2));
+  ASSERT_THAT(a_->sends, SizeIs(1));
+  const SendId last = a_->sends.front().id;
+  a_->sends.clear();
+  EXPECT_FALSE(set("transaction_timeout", 100).is_ok());
+  ASSERT_TRUE(a_->core->remove_ni(world_.now, 2).is_ok());
+  EXPECT_TRUE(set("transaction_timeout", 100).is_ok())
+      << "its LND timeout forbids nothing any more";
+  ASSERT_THAT(a_->lnd_timeouts, SizeIs(1));
+  EXPECT_EQ(a_->lnd_timeouts[0].ni, 1U);
+  EXPECT_EQ(set_health(kRailA2, 1000).code(), ENOENT);
+  a_->core->handle_send_done(world_.now, last, Completion{});  // its driver is a little late
+  for (int i = 0; i < 60; ++i) {
+    world_.advance(1s);
+    world_.collect();
+    EXPECT_THAT(a_->sends, IsEmpty()) << "nobody pings it";
+    a_->sends.clear();
+  }
+}
+
 // HL-2: whoever waits for a far ping does not keep waiting when the cap comes down.
 TEST_F(SettingsTest, ALowerCapOfPingsCountsAtOnce) {
   two_rails();

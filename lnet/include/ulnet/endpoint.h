@@ -182,6 +182,19 @@ class Endpoint {
   // In the order in which they are tried.
   std::vector<FaultInfo> faults(FaultKind kind) const;
 
+  // ---- selection policies, in order: the first of contradictory ones counts. Source: spec
+  // lnet-core 10.2.
+
+  // Adds one at `index`, moving the others up, or at the end. One with the descriptors of another
+  // and a different priority changes that one instead. Errors: EINVAL (names descriptor and
+  // reason), EALREADY the same exists, ENOSPC too many.
+  Status add_udsp(const Udsp& udsp, std::optional<uint32_t> index = std::nullopt);
+  // Errors: ENOENT no policy has this index.
+  Status del_udsp(uint32_t index);
+  void del_udsps();
+  // Descriptors in their canonical form. The position is the index.
+  std::vector<Udsp> udsps() const;
+
   // ---- driving and events.
 
   // Takes up to events.size() events of MDs without a handler; waits at most `max_wait` for the

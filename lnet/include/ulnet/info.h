@@ -45,6 +45,13 @@ struct ConnectionInfo {
   uint64_t queued_bytes = 0;
 };
 
+// What selection policies say of an NI and its net; nothing prints -1.
+struct UdspInfo {
+  std::optional<uint32_t> net_priority;
+  std::optional<uint32_t> nid_priority;
+  std::vector<Nid> preferred_sources;  // of a peer NI: our NIDs preferred to reach it
+};
+
 struct NiInfo {
   Nid nid;  // of a NI that waits for its interface perhaps not known: then address 0 on its net
   std::string interface;  // empty for 0@lo
@@ -55,6 +62,7 @@ struct NiInfo {
   int32_t health_sensitivity = 100;               // in force
   std::optional<int32_t> own_health_sensitivity;  // if it has one; the net's is in `tunables`
   bool fatal = false;
+  UdspInfo udsp;
   // Failed attempts by health status (spec lnet-core 10.3).
   uint64_t interrupts = 0, dropped = 0, aborted = 0, no_route = 0, timeouts = 0, errors = 0;
   uint32_t ping_count = 0;
@@ -91,6 +99,7 @@ struct PeerNiInfo {
   MessageStats stats;
   int32_t health = 1000;
   int32_t health_sensitivity = 100;  // in force
+  UdspInfo udsp;
   uint64_t dropped = 0, timeouts = 0, errors = 0, network_timeouts = 0;
   uint32_t ping_count = 0;
   int64_t next_ping_s = 0;

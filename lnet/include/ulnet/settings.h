@@ -111,7 +111,7 @@ struct AcceptorSettings {
 struct LimitSettings {
   int32_t parked_per_portal_max = 1024;  // messages waiting on a lazy portal
   int32_t parked_per_peer_max = 256;
-  int32_t peers_by_traffic_max = 65536;  // peers that only traffic has created
+  int32_t peers_by_traffic_max = 65536;       // peers that only traffic has created
   int32_t waiting_for_discovery_max = 65536;  // messages of ours that wait to know one peer
 };
 
@@ -140,7 +140,7 @@ struct PeerSettings {
   Nid primary_nid;
   std::vector<Nid> nids;  // may repeat the primary
   bool multi_rail = true;
-  bool lock_primary = false;  // discovery does not rename it
+  bool lock_primary = false;                  // discovery does not rename it
   std::optional<int32_t> health_sensitivity;  // of all its NIs; 0..1000
   std::string where;                          // "FILE:LINE" for messages
 };
@@ -168,9 +168,26 @@ struct PeerChange {
   std::optional<int32_t> health_sensitivity;  // of its peer; 0..1000, or kInheritSensitivity
 };
 
+// One user-defined selection policy: which paths are preferred among equally healthy ones.
+//
+//   descriptor = [ addresses "@" ] netname [ netnumber ]     "tcp1", "10.1.0.[2-9]@tcp", "*@o2ib*"
+//
+//   src, or dst          priority (0 is the best) of our nets or NIs, or of peers' nets or NIDs
+//   dst with src         these of our NIDs are preferred to reach these NIDs of peers
+//   dst with rte         these gateways are preferred to reach these NIDs of peers
+// Source: spec lnet-core 10.2.
+struct Udsp {
+  std::string src;  // descriptors; empty: none
+  std::string dst;
+  std::string rte;
+  std::optional<uint32_t> priority;  // of src or dst alone, where it is 0 when left out
+  std::string where;                 // "FILE:LINE" for messages
+};
+
 struct Settings {
   std::vector<PeerSettings> peers;
   std::vector<FaultRule> faults;  // of both kinds; each is put before those ahead of it
+  std::vector<Udsp> udsps;        // in order: of contradictory ones the first counts
   std::vector<NiSettings>
       nis;  // order is configuration order: the first NI's NID is the primary NID
   GlobalSettings global;
