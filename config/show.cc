@@ -275,7 +275,7 @@ Json show_statistics(const Statistics& s, bool own_keys) {
               {"recv_length", s.recv_length},
               {"route_length", s.route_length},
               {"drop_length", s.drop_length}};
-  if (own_keys) map["ulnet"] = {{"drops", counters(s.drops)}};
+  if (own_keys) map["ulnet"] = {{"recovery_pings", s.recovery_pings}, {"drops", counters(s.drops)}};
   return {{"statistics", std::move(map)}};
 }
 

@@ -73,6 +73,8 @@ Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStart
     state_.nets.ni(id).numa_node = node;
     update_lnd_timeout(state_.nets.ni(id));
     apply_udsps();
+    // Peer NIs that fell sick and then could not be reached by any NI of ours are pinged again.
+    recovery_.settings_changed();
     own_info_changed();
   }
   settle();

@@ -8,6 +8,12 @@ uint64_t failures_of(const HealthCounts& counts, HealthStatus status) {
   return counts[static_cast<size_t>(status)];
 }
 
+// When the next recovery ping is due, in seconds of the node's clock; 0: none is planned.
+int64_t next_ping_s(const Timer& recovery) {
+  if (!recovery.is_set()) return 0;
+  return std::chrono::ceil<std::chrono::seconds>(recovery.when.time_since_epoch()).count();
+}
+
 std::optional<uint32_t> set_priority(uint32_t priority) {
   return priority == kLowestPriority ? std::nullopt : std::optional(priority);
 }
@@ -21,6 +27,7 @@ NiInfo describe(const Ni& ni, const Net& net, const GlobalSettings& global) {
   info.stats = ni.stats;
   info.health = ni.is_loopback() ? 0 : ni.health;
   info.ping_count = ni.recovery_pings;
+  info.next_ping_s = next_ping_s(ni.recovery);
   info.fatal = ni.fatal;
   info.udsp = {set_priority(net.priority), set_priority(ni.priority), {}};
   info.interrupts = failures_of(ni.failures, HealthStatus::kLocalInterrupt);
@@ -63,6 +70,7 @@ PeerNiInfo describe(const PeerNi& ni, const PeerNet& net, const NetTable& nets) 
   for (const NiId source : ni.preferred_sources)
     info.udsp.preferred_sources.push_back(nets.ni(source).nid);
   info.ping_count = ni.recovery_pings;
+  info.next_ping_s = next_ping_s(ni.recovery);
   info.dropped = failures_of(ni.failures, HealthStatus::kRemoteDropped);
   info.timeouts = failures_of(ni.failures, HealthStatus::kRemoteTimeout);
   info.errors = failures_of(ni.failures, HealthStatus::kRemoteError);
@@ -142,6 +150,7 @@ Statistics Core::statistics() const {
   out.resend_count = core.resend_count;
   out.failed_resends = core.failed_resends;
   out.successful_resends = core.successful_resends;
+  out.recovery_pings = core.recovery_pings;
   out.response_timeout_count = core.response_timeout_count;
   out.local_interrupt_count = failures_of(core.health, HealthStatus::kLocalInterrupt);
   out.local_dropped_count = failures_of(core.health, HealthStatus::kLocalDropped);

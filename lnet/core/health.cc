@@ -45,6 +45,11 @@ void Health::attempt_failed(Ni& ni, PeerNi* peer_ni, const Completion& completio
   }
 }
 
+void Health::response_lost(PeerNi& next_hop) {
+  // One of our own NIDs, whose recovery ping went unanswered, is judged as a local NI only.
+  if (!state_.nets.is_local_nid(next_hop.nid)) lower(next_hop);
+}
+
 bool Health::remote_health_counts(const PeerNi& peer_ni) const {
   if (state_.nets.is_local_nid(peer_ni.nid)) return false;
   return state_.peers.ni_count(peer_ni.peer) > 1;
@@ -67,6 +72,7 @@ int32_t Health::sensitivity(const PeerNi& peer_ni) const {
 void Health::received(Ni& ni, PeerNi& peer_ni) {
   raise(ni);
   ni.recovery_pings = 0;
+  if (ni.health < kHealthMax) sick_(ni);
   peer_ni.recovery_pings = 0;
   if (peer_ni.health < kHealthMax)
     set(peer_ni, std::min(kHealthMax, peer_ni.health + sensitivity(peer_ni)));

@@ -38,7 +38,7 @@ class Health {
   // A message came in by `ni` from `peer_ni`.
   void received(Ni& ni, PeerNi& peer_ni);
   // No response came to a request that went to `next_hop` (7.3).
-  void response_lost(PeerNi& next_hop) { lower(next_hop); }
+  void response_lost(PeerNi& next_hop);
   // Its own node says that it is down (7.3).
   void reported_down(PeerNi& peer_ni) { lower(peer_ni); }
 

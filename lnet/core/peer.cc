@@ -55,6 +55,9 @@ void PeerTable::delist(Peer& peer, const PeerNi& ni) {
 
 void PeerTable::move(PeerNi& ni, Peer& peer) {
   delist(peers_.at(ni.peer), ni);
+  // Turns are counted by each peer for itself: an old peer's count would leave the NI without one
+  // until the new peer has caught up.
+  ni.sequence = 0;
   enlist(peer, ni);
 }
 

@@ -12,18 +12,26 @@ Duration Recovery::interval(uint32_t pings) {
 }
 
 void Recovery::enter(Ni& ni) {
-  if (ni.recovery.is_set() || ni.is_loopback() || !ni.is_active() || state_.shutting_down) return;
+  if (ni.is_loopback() || !ni.is_active() || state_.shutting_down) return;
   if (health_.sensitivity(ni) == 0) return;
   ni.recovery.id = ni.id;
   ni.recovery.kind = TimerKind::kRecoverNi;
-  state_.timers.set(ni.recovery, state_.now + interval(ni.recovery_pings));
+  plan(ni.recovery, ni.recovery_pings);
 }
 
 void Recovery::enter(PeerNi& peer_ni) {
-  if (peer_ni.recovery.is_set() || !may_ping(peer_ni) || state_.shutting_down) return;
+  if (!may_ping(peer_ni) || state_.shutting_down) return;
   peer_ni.recovery.id = peer_ni.id;
   peer_ni.recovery.kind = TimerKind::kRecoverPeerNi;
-  state_.timers.set(peer_ni.recovery, state_.now + interval(peer_ni.recovery_pings));
+  plan(peer_ni.recovery, peer_ni.recovery_pings);
+}
+
+void Recovery::plan(Timer& recovery, uint32_t pings) {
+  // What is silent keeps its schedule; what was heard is pinged soon, not after the long interval
+  // of its silence.
+  if (recovery.is_set() && pings > 0) return;
+  const Time when = state_.now + interval(pings);
+  if (!recovery.is_set() || when < recovery.when) state_.timers.set(recovery, when);
 }
 
 bool Recovery::may_ping(const PeerNi& peer_ni) const {
@@ -64,7 +72,7 @@ void Recovery::ni_due(NiId id) {
   state_.timers.set(ni.recovery, state_.now + next);
   if (ni.recovery_pending) return;
   ni.recovery_pending = true;
-  ping({.ni = id}, ni.nid, std::min(next, ni.lnd_timeout));
+  if (!ping({.ni = id}, ni.nid, std::min(next, ni.lnd_timeout))) ni.recovery_pending = false;
 }
 
 void Recovery::peer_ni_due(PeerNiId id) {
@@ -79,10 +87,11 @@ void Recovery::peer_ni_due(PeerNiId id) {
   if (peer_ni.recovery_pending) return;
   peer_ni.recovery_pending = true;
   const NiId ni = state_.nets.nis_of(peer_ni.nid.net()).front();
-  ping({.peer_ni = id}, peer_ni.nid, std::min(next, state_.nets.ni(ni).lnd_timeout));
+  const Duration limit = std::min(next, state_.nets.ni(ni).lnd_timeout);
+  if (!ping({.peer_ni = id}, peer_ni.nid, limit)) peer_ni.recovery_pending = false;
 }
 
-void Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
+bool Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
   ping.answer.resize(kPingBufferBytesMin);
   MdSpec md;
   md.fragments = {{ping.answer.data(), ping.answer.size()}};
@@ -90,7 +99,8 @@ void Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
   md.threshold = 2;
   GetArgs get;
   const Result<MdHandle> handle = memory_.bind(md, MdOwner::kRecovery);
-  if (!handle) return;  // shutting down, or out of MDs: the next interval tries again
+  if (!handle) return false;  // shutting down, or out of MDs: the next interval tries again
+  ++state_.stats.recovery_pings;
   pings_.emplace(handle->value, std::move(ping));
   get.md = *handle;
   get.target = {nid, kPidLustre};
@@ -98,6 +108,7 @@ void Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
   get.timeout = std::max<Duration>(limit, std::chrono::milliseconds(1));
   const Status status = requests_.get_pinned(get);
   ULNET_ASSERT(status.is_ok(), "a GET into memory that was just bound");
+  return true;
 }
 
 void Recovery::handle_event(const Md& md, const Event& event) {

@@ -24,10 +24,11 @@ class Recovery {
   Recovery(State& state, Memory& memory, Requests& requests, Health& health)
       : state_(state), memory_(memory), requests_(requests), health_(health) {}
 
-  // Plans the next ping, if none is planned.
+  // Plans the next ping, if none is planned, or none that is early enough for an NI that was just
+  // heard.
   void enter(Ni& ni);
   void enter(PeerNi& peer_ni);
-  // After a change of settings: whoever is sick and not pinged is, and nobody waits longer than the
+  // After a change of settings, or of our NIs: whoever is sick and not pinged is, and nobody waits longer than the
   // cap of now.
   void settings_changed();
   void ni_due(NiId id);
@@ -44,10 +45,12 @@ class Recovery {
   };
   // 1, 2, 4, ... s, at most the cap, plus up to a quarter at random.
   Duration interval(uint32_t pings);
+  void plan(Timer& recovery, uint32_t pings);
   bool may_ping(const PeerNi& peer_ni) const;
   // REQUIRES: it is set.
   void bring_forward(Timer& recovery, uint32_t pings);
-  void ping(Ping ping, const Nid& nid, Duration limit);
+  // False: nothing was sent and no event follows.
+  bool ping(Ping ping, const Nid& nid, Duration limit);
 
   State& state_;
   Memory& memory_;

@@ -55,6 +55,7 @@ struct CoreStats {
   uint64_t send_length = 0, recv_length = 0, drop_length = 0;
   uint64_t pushes_received = 0;
   uint64_t resend_count = 0, failed_resends = 0, successful_resends = 0;
+  uint64_t recovery_pings = 0;
   HealthCounts health = {};
   std::array<uint64_t, kDropReasons> drops = {};
 };

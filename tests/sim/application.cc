@@ -30,13 +30,13 @@ void fill(std::vector<uint8_t>& memory, uint64_t key) {
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = content_byte(key, i);
 }
 
-// All NIs of the node, but those that were gone just then.
+// All NIs of the node, but those that were gone just then, or in a life of fewer.
 bool describes(const PingInfo& info, const Node& node) {
-  const std::vector<Nid> nids = node.nids();
+  const std::vector<Nid> nids = node.all_nids();
   const bool all_known = std::all_of(info.nis.begin(), info.nis.end(), [&](const PingNi& ni) {
     return std::find(nids.begin(), nids.end(), ni.nid) != nids.end();
   });
-  return all_known && (node.has_lost_nis() || info.nis.size() == nids.size());
+  return all_known && (node.has_lost_nis() || node.nids_vary() || info.nis.size() == nids.size());
 }
 
 // The first of `bytes` bytes at `at` that is not the key's content from `index` on.
@@ -125,6 +125,7 @@ void Applications::put(Node& node, const PutOptions& options) {
   Operation* operation = bind(node, kind, options.bytes, options.fragments, 0, options.ack ? 2 : 1);
   if (operation == nullptr) return;
   operation->label = options.label;
+  operation->done = options.done;
   operation->target = options.target;
   operation->match_bits = options.match_bits;
   fill(operation->memory, put_key(operation->id));
@@ -275,7 +276,9 @@ void Applications::handle_event(Node& node, const Event& event) {
   }
   if (!event.unlinked) return;
   check_last(node, operation, event);
+  const std::unique_ptr<Operation> ended = std::move(found->second);
   table.erase(found);
+  end(*ended, event);
 }
 
 void Applications::check_source_event(Node& node, Operation& operation, const Event& event) {
@@ -359,10 +362,13 @@ void Applications::check_last(Node& node, const Operation& operation, const Even
     if (ack != (operation.kind == OperationKind::kPut) || event.status != -ETIMEDOUT)
       wrong(node, operation, "the wrong response is said to be missing");
   }
-  if (!operation.label.empty()) {
-    outcomes_.push_back({operation.label, operation.kind, event.kind, event.status, event.missing,
-                         operation.started, cluster_.now()});
-  }
+}
+
+void Applications::end(const Operation& operation, const Event& event) {
+  const Outcome outcome{operation.label, operation.kind,    event.kind,    event.status,
+                        event.missing,   operation.started, cluster_.now()};
+  if (!outcome.label.empty()) outcomes_.push_back(outcome);
+  if (operation.done) operation.done(outcome);
 }
 
 // ---------------------------------------------------------------- looking

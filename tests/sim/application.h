@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,17 @@ class Violations {
 
 enum class OperationKind : uint8_t { kPut, kPutNoAck, kGet, kPing, kTarget };
 
+// What became of a finished operation.
+struct Outcome {
+  std::string label;
+  OperationKind kind = OperationKind::kPut;
+  EventKind last = EventKind::kUnlink;
+  int32_t status = 0;  // of the last event, negative errno
+  MissingResponse missing = MissingResponse::kNone;
+  Time started;
+  Time ended;
+};
+
 // One MD's life.
 struct Operation {
   uint64_t id = 0;
@@ -46,17 +58,7 @@ struct Operation {
   uint32_t sends = 0;
   uint32_t answers = 0;
   std::vector<uint8_t> memory;
-};
-
-// What became of a finished operation.
-struct Outcome {
-  std::string label;
-  OperationKind kind = OperationKind::kPut;
-  EventKind last = EventKind::kUnlink;
-  int32_t status = 0;  // of the last event, negative errno
-  MissingResponse missing = MissingResponse::kNone;
-  Time started;
-  Time ended;
+  std::function<void(const Outcome&)> done;  // hears of the end
 };
 
 class Applications {
@@ -70,6 +72,7 @@ class Applications {
     bool ack = true;
     Duration timeout{};
     std::string label;
+    std::function<void(const Outcome&)> done;  // called once, unless the node goes first
   };
   struct GetOptions {
     Nid target;
@@ -134,6 +137,7 @@ class Applications {
   void check_ack(Node& node, const Operation& operation, const Event& event);
   void check_reply(Node& node, const Operation& operation, const Event& event);
   void check_last(Node& node, const Operation& operation, const Event& event);
+  void end(const Operation& operation, const Event& event);
   void wrong(const Node& node, const Operation& operation, const std::string& text);
   Time late_after(const Node& node, const Operation& operation) const;
 

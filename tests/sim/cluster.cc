@@ -16,6 +16,14 @@ uint64_t mix(uint64_t a, uint64_t b) {
 
 }  // namespace
 
+NodeTotals& NodeTotals::operator+=(const NodeTotals& other) {
+  resends += other.resends;
+  resends_that_helped += other.resends_that_helped;
+  recovery_pings += other.recovery_pings;
+  lost_responses += other.lost_responses;
+  return *this;
+}
+
 // ---------------------------------------------------------------- life
 
 std::vector<Nid> Node::nids() const {
@@ -32,15 +40,13 @@ void Node::start() {
   const auto cookie = static_cast<uint64_t>(wall.count()) + index_;
   rng_ = std::make_unique<Rng>(seed);
   core_ = std::make_unique<core::Core>(spec_.global, spec_.limits, cookie, rng_->next());
-  LndHost* host = this;
-  if (cluster_.decorate_) {
-    decorated_ = cluster_.decorate_(*this);
-    host = decorated_.get();
-  }
-  lnd_ = std::make_unique<SimLnd>(cluster_.network_, index_, *host);
+  if (cluster_.decorate_) decorated_ = cluster_.decorate_(*this);
+  lnd_ = std::make_unique<SimLnd>(cluster_.network_, index_, host());
   loopback_ = std::make_unique<LoopbackLnd>(*this);
   ids_.clear();
   for (const NiSettings& settings : spec_.nis) start_ni(settings);
+  for (const PeerSettings& peer : spec_.peers)
+    ULNET_ASSERT(core_->configure_peer(now(), peer).is_ok(), "two peers with one NID");
   for (const FaultRule& rule : spec_.faults)
     ULNET_ASSERT(core_->add_fault(now(), rule).is_ok(), "a bad fault rule");
   lnd_->open();
@@ -75,6 +81,7 @@ void Node::add_ni(const Nid& nid) {
   for (const NiSettings& settings : spec_.nis) {
     if (*settings.nid == nid) start_ni(settings);
   }
+  if (!ids_.contains(nid)) return;  // a life without it
   cluster_.trace_.note(now(), "ni-back", {{"node", index_}, {"ni", ids_.at(nid)}});
   lnd_->open();
   settle();
@@ -96,7 +103,35 @@ void Node::crash(Farewell how) {
   end();
 }
 
+void Node::set_nids(const std::vector<Nid>& nids) {
+  ULNET_ASSERT(!running(), "a running node gets other NIs");
+  nids_vary_ = true;
+  spec_.nis.clear();
+  for (const Nid& nid : nids) {
+    const auto known = std::find_if(all_nis_.begin(), all_nis_.end(),
+                                    [&nid](const NiSettings& ni) { return ni.nid == nid; });
+    ULNET_ASSERT(known != all_nis_.end(), "a node gets a NID it never had");
+    spec_.nis.push_back(*known);
+  }
+}
+
+std::vector<Nid> Node::all_nids() const {
+  std::vector<Nid> nids;
+  for (const NiSettings& ni : all_nis_) nids.push_back(*ni.nid);
+  return nids;
+}
+
+NodeTotals Node::totals() const {
+  NodeTotals totals = past_;
+  if (!running()) return totals;
+  const Statistics now = core_->statistics();
+  totals +=
+      {now.resend_count, now.successful_resends, now.recovery_pings, now.response_timeout_count};
+  return totals;
+}
+
 void Node::end() {
+  past_ = totals();
   cluster_.trace_.note(cluster_.now(), "end", {{"node", index_}});
   lnd_.reset();
   loopback_.reset();
@@ -117,7 +152,7 @@ void Node::stall(Time until) {
 void Node::set_fatal(const Nid& nid, bool fatal) {
   const auto found = ids_.find(nid);
   if (!running() || found == ids_.end()) return;
-  handle_ni_fatal(found->second, fatal, "link");
+  host().handle_ni_fatal(found->second, fatal, "link");
   settle();
 }
 

@@ -21,7 +21,17 @@ struct NodeSpec {
   std::vector<NiSettings> nis;  // each with its nid
   GlobalSettings global;
   LimitSettings limits;
-  std::vector<FaultRule> faults;  // of each incarnation
+  std::vector<PeerSettings> peers;  // told by hand at each start
+  std::vector<FaultRule> faults;    // of each incarnation
+};
+
+// What a node's cores did, over all its lives.
+struct NodeTotals {
+  uint64_t resends = 0;
+  uint64_t resends_that_helped = 0;
+  uint64_t recovery_pings = 0;
+  uint64_t lost_responses = 0;
+  NodeTotals& operator+=(const NodeTotals& other);
 };
 
 class Cluster;
@@ -45,6 +55,14 @@ class Node final : public LndHost {
   // Nobody in here is told anything. `how`: kKill or kPowerLoss.
   void crash(Farewell how);
 
+  // The next life has these NIs, in this order. REQUIRES: not running; each NID is one the node was
+  // made with.
+  void set_nids(const std::vector<Nid>& nids);
+  // Those the node was made with.
+  std::vector<Nid> all_nids() const;
+  // Whether some life has had other NIs than these.
+  bool nids_vary() const { return nids_vary_; }
+
   bool running() const { return core_ != nullptr; }
   // Runs, and does not stand still.
   bool responsive() const;
@@ -53,6 +71,7 @@ class Node final : public LndHost {
   core::Core& core() { return *core_; }
   // Carries out what the core wants done, and hands its events to the cluster's listener.
   void settle() { drain_actions(); }
+  NodeTotals totals() const;
 
   // The process stands still until then.
   void stall(Time until);
@@ -77,6 +96,8 @@ class Node final : public LndHost {
   uint64_t random_below(uint64_t bound) override { return rng_->below(bound); }
 
  private:
+  // What drivers report to.
+  LndHost& host() { return decorated_ ? *decorated_ : static_cast<LndHost&>(*this); }
   void start_ni(const NiSettings& settings);
   void dispatch(const core::Action& action);
   void deliver_events();
@@ -86,10 +107,13 @@ class Node final : public LndHost {
 
   Cluster& cluster_;
   const uint32_t index_;
-  const NodeSpec spec_;
+  NodeSpec spec_;
+  const std::vector<NiSettings> all_nis_ = spec_.nis;  // it was made with
+  bool nids_vary_ = false;
   std::map<Nid, NiId> ids_;  // of the NIs that are there
   bool has_lost_nis_ = false;
   uint32_t incarnation_ = 0;
+  NodeTotals past_;  // of the lives before this one
   Duration wall_offset_{};
   Time stalled_until_ = Time::min();
   Time armed_ = kNever;  // earliest timer entry in the queue
@@ -105,6 +129,8 @@ class Cluster {
  public:
   // Takes every event of every MD without a handler, at its time.
   using Listener = std::function<void(Node&, const Event&)>;
+  // Wraps the listener; for tests that plant a bug there.
+  using DecorateListener = std::function<Listener(Listener)>;
 
   explicit Cluster(uint64_t seed, std::FILE* trace_out = nullptr);
   ~Cluster();
@@ -125,7 +151,13 @@ class Cluster {
   Network& network() { return network_; }
   Trace& trace() { return trace_; }
 
-  void set_listener(Listener listener) { listener_ = std::move(listener); }
+  void set_listener(Listener listener) {
+    listener_ = decorate_listener_ ? decorate_listener_(std::move(listener)) : std::move(listener);
+  }
+  // Before set_listener().
+  void set_decorate_listener(DecorateListener decorate) {
+    decorate_listener_ = std::move(decorate);
+  }
   void set_decorate(Node::Decorate decorate) { decorate_ = std::move(decorate); }
 
  private:
@@ -137,6 +169,7 @@ class Cluster {
   Network network_;
   Listener listener_;
   Node::Decorate decorate_;
+  DecorateListener decorate_listener_;
   std::map<Nid, Node*> by_nid_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };

@@ -154,9 +154,20 @@ void Faults::partition(Node& node, bool on) {
 }
 
 void Faults::restart_later(Node& node, Duration downtime) {
-  cluster_.queue().in(downtime, [&node] {
-    if (!node.running()) node.start();
+  std::vector<Nid> nids;
+  if (rng_.chance(1, 3)) nids = some_of(node.all_nids());
+  cluster_.queue().in(downtime, [&node, nids] {
+    if (node.running()) return;
+    if (!nids.empty()) node.set_nids(nids);
+    node.start();
   });
+}
+
+// One or more, in any order.
+std::vector<Nid> Faults::some_of(std::vector<Nid> nids) {
+  for (size_t i = nids.size(); i > 1; --i) std::swap(nids[i - 1], nids[rng_.below(i)]);
+  nids.resize(1 + rng_.below(nids.size()));
+  return nids;
 }
 
 void Faults::heal() {
@@ -164,6 +175,10 @@ void Faults::heal() {
   cluster_.network().heal();
   for (size_t i = 0; i < cluster_.size(); ++i) {
     Node& node = cluster_.node(i);
+    if (node.nids() != node.all_nids()) {
+      if (node.running()) applications_.stop(node);
+      node.set_nids(node.all_nids());
+    }
     if (!node.running()) node.start();
     remove_rules(node, cluster_.now());
     for (const Nid& nid : node.nids()) {

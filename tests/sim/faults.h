@@ -21,7 +21,7 @@ enum class FaultKind : uint8_t {
   kStall,
   kKill,
   kPowerLoss,
-  kRestart,
+  kRestart,  // as after kill and power loss, now and then with fewer NIs, or in another order
   kClockStep,
   kDropRule,  // the node's own fault injection
   kDelayRule,
@@ -48,6 +48,7 @@ class Faults {
   static void remove_rules(Node& node, Time now);
   void partition(Node& node, bool on);
   void restart_later(Node& node, Duration downtime);
+  std::vector<Nid> some_of(std::vector<Nid> nids);
   Node& any_node();
   Nid any_nid();
   Duration repair_time();

@@ -86,7 +86,7 @@ void Network::close(const Nid& nid, Farewell how) {
   if (how == Farewell::kPowerLoss) port->powered = false;
   for (auto& [peer, to] : port->links) {
     ULNET_ASSERT(how != Farewell::kStop || to.in_driver == 0, "a stop completes every send");
-    to = Link{.blackholes = to.blackholes};
+    to = Link{.blackholes = to.blackholes, .loss_per_million = to.loss_per_million};
   }
 }
 
@@ -95,7 +95,7 @@ void Network::leave_sender(Connection& connection, Farewell how) {
   queue.swap(connection.queue);
   connection.sender_open = connection.writing = false;
   link(*connection.source, connection.target_nid).connection = 0;
-  if (how == Farewell::kPowerLoss) connection.wire.clear();
+  if (how == Farewell::kPowerLoss) lose(connection.wire);
   if (how != Farewell::kStop) return;
   for (const Outgoing& each : queue)
     complete(*connection.source, connection.target_nid, each.action.id, stopped());
@@ -104,7 +104,7 @@ void Network::leave_sender(Connection& connection, Farewell how) {
 void Network::leave_receiver(Connection& connection, Farewell how) {
   const std::optional<Reading> reading = std::move(connection.reading);
   connection.reading.reset();
-  connection.arrived.clear();
+  lose(connection.arrived);
   connection.receiver_open = false;
   if (reading && how == Farewell::kStop)
     connection.target->host->handle_receive_done(reading->id, stopped());
@@ -252,7 +252,9 @@ void Network::written(uint64_t id) {
   connection->unacknowledged += frame.bytes();
   connection->progress = queue_.now();
   connection->last_arrival =
-      std::max(connection->last_arrival, queue_.now() + travel_time(connection->target_nid.net()));
+      std::max(connection->last_arrival,
+               queue_.now() + travel_time(connection->target_nid.net(),
+                                          link(source, connection->target_nid).loss_per_million));
   queue_.at(connection->last_arrival, [this, id] { arrive(id); });
   pump(*connection);
   complete(source, connection->target_nid, send.id, Completion{});
@@ -315,7 +317,7 @@ void Network::close_sender(Connection& connection, const Completion& completion)
   link(source, target_nid).connection = 0;
   trace_.note(queue_.now(), "closed",
               {{"connection", id}, {"errno", static_cast<uint64_t>(completion.error)}});
-  connection.wire.clear();
+  lose(connection.wire);
   if (connection.receiver_open) {
     const bool heard = is_open(source, *connection.target);
     queue_.in(heard ? travel_time(target_nid.net()) : connection.target->lnd_timeout, [this, id] {
@@ -352,6 +354,15 @@ void Network::blackhole(const Nid& source, const Nid& target, bool on) {
   if (!on) revive();
 }
 
+void Network::mute(const Nid& nid, bool on) {
+  repair(ports_.at(nid).mutes, on);
+  if (!on) revive();
+}
+
+void Network::set_loss(const Nid& source, const Nid& target, uint32_t per_million) {
+  ports_.at(source).links[target].loss_per_million = per_million;
+}
+
 void Network::cut(const Nid& nid, bool on) {
   repair(ports_.at(nid).cuts, on);
   if (!on) revive();
@@ -383,8 +394,8 @@ void Network::stall(const Nid& nid, Time until) {
 void Network::heal() {
   for (auto& [net, model] : models_) model.loss_per_million = 0;
   for (auto& [nid, port] : ports_) {
-    port.cuts = port.refusals = port.hidings = 0;
-    for (auto& [peer, to] : port.links) to.blackholes = 0;
+    port.cuts = port.mutes = port.refusals = port.hidings = 0;
+    for (auto& [peer, to] : port.links) to.blackholes = to.loss_per_million = 0;
   }
   revive();
 }
@@ -432,7 +443,8 @@ Network::Port* Network::find_port(const Nid& nid) {
 }
 
 bool Network::is_open(const Port& source, const Port& target) const {
-  if (!source.powered || !target.powered || source.cuts > 0 || target.cuts > 0) return false;
+  if (!source.powered || !target.powered || source.cuts > 0 || target.cuts > 0 || source.mutes > 0)
+    return false;
   const auto to = source.links.find(target.nid);
   return to == source.links.end() || to->second.blackholes == 0;
 }
@@ -443,12 +455,13 @@ bool Network::put_off(const Port& port, EventQueue::What what) {
   return true;
 }
 
-Duration Network::travel_time(NetId net) {
+Duration Network::travel_time(NetId net, uint32_t extra_loss_per_million) {
   const NetModel& of = model(net);
+  const uint32_t loss_per_million = of.loss_per_million + extra_loss_per_million;
   Duration time = of.latency;
   if (of.jitter > Duration::zero())
     time += Duration(rng_.below(static_cast<uint64_t>(of.jitter.count()) + 1));
-  for (int i = 0; i < kRetransmitsMax && rng_.chance(of.loss_per_million, 1'000'000); ++i)
+  for (int i = 0; i < kRetransmitsMax && rng_.chance(loss_per_million, 1'000'000); ++i)
     time += kRetransmit * (1 << i);
   return time;
 }

@@ -66,10 +66,13 @@ class Network {
 
   // ---- faults. Switches count: what two faults have broken needs two repairs.
   void blackhole(const Nid& source, const Nid& target, bool on);  // this direction only, silently
-  void cut(const Nid& nid, bool on);                              // both directions, silently
-  void refuse(const Nid& nid, bool on);                           // no listener
-  void hide(const Nid& nid, bool on);                             // no route to it for new dials
-  void reset(const Nid& a, const Nid& b);                         // connections between the two
+  void mute(const Nid& nid, bool on);                             // likewise, towards everybody
+  // So many of a million messages cost a retransmission in this direction, beside the net's own.
+  void set_loss(const Nid& source, const Nid& target, uint32_t per_million);
+  void cut(const Nid& nid, bool on);       // both directions, silently
+  void refuse(const Nid& nid, bool on);    // no listener
+  void hide(const Nid& nid, bool on);      // no route to it for new dials
+  void reset(const Nid& a, const Nid& b);  // connections between the two
   // The node's process stands still: reads, writes and notices nothing.
   void stall(const Nid& nid, Time until);
   // Takes every fault back, loss included; stalls end by themselves.
@@ -81,6 +84,8 @@ class Network {
   uint32_t in_driver(const Nid& source) const;
   size_t connections() const { return connections_.size(); }
   uint64_t delivered() const { return delivered_; }
+  // Messages that had left and never came to the core they were for.
+  uint64_t lost() const { return lost_; }
   uint64_t protocol_errors() const { return protocol_errors_; }
 
  private:
@@ -92,6 +97,7 @@ class Network {
     int32_t last_error = 0;
     uint32_t in_driver = 0;
     uint32_t blackholes = 0;
+    uint32_t loss_per_million = 0;
     Time last_heard = Time::min();  // from that peer
   };
   // One NI of a node.
@@ -107,6 +113,7 @@ class Network {
     Time transmit_free = Time::min();  // the NIC sends one message after another
     Time stalled_until = Time::min();
     uint32_t cuts = 0;
+    uint32_t mutes = 0;
     uint32_t refusals = 0;
     uint32_t hidings = 0;
     std::map<Nid, Link> links;
@@ -175,7 +182,8 @@ class Network {
   void expire(uint64_t id, SendId send);
   void close_sender(Connection& connection, const Completion& completion);
   void complete(Port& port, const Nid& peer, SendId send, const Completion& completion);
-  Duration travel_time(NetId net);
+  Duration travel_time(NetId net) { return travel_time(net, 0); }
+  Duration travel_time(NetId net, uint32_t extra_loss_per_million);
 
   // ---- receiving
   void arrive(uint64_t id);
@@ -184,6 +192,7 @@ class Network {
   void hand_up(Connection& connection, Frame frame);
   void finish_read(uint64_t id);
   void close_receiver(Connection& connection, const Completion& completion);
+  void lose(std::deque<Frame>& frames);
   void erase_if_done(uint64_t id);
   void leave_sender(Connection& connection, Farewell how);
   void leave_receiver(Connection& connection, Farewell how);
@@ -198,6 +207,7 @@ class Network {
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
   uint64_t next_connection_ = 1;
   uint64_t delivered_ = 0;
+  uint64_t lost_ = 0;
   uint64_t protocol_errors_ = 0;
 };
 

@@ -34,6 +34,7 @@ void Network::deliver(Connection& connection) {
     connection.wire.pop_front();
     --connection.due;
     if (!connection.receiver_open) {
+      ++lost_;
       // A reset answers what nobody listens for.
       if (connection.sender_open && is_open(target, source)) {
         close_sender(connection, {.error = EIO, .health = HealthStatus::kLocalError});
@@ -136,7 +137,7 @@ void Network::close_receiver(Connection& connection, const Completion& completio
   const Nid source = connection.source->nid;
   const std::optional<Reading> reading = std::move(connection.reading);
   connection.reading.reset();
-  connection.arrived.clear();
+  lose(connection.arrived);
   connection.receiver_open = false;
   erase_if_done(id);
   if (reading) {
@@ -145,6 +146,11 @@ void Network::close_receiver(Connection& connection, const Completion& completio
   }
   report_down(target, source);
   target.host->drain_actions();
+}
+
+void Network::lose(std::deque<Frame>& frames) {
+  lost_ += frames.size();
+  frames.clear();
 }
 
 void Network::erase_if_done(uint64_t id) {

@@ -93,6 +93,28 @@ class DuplicateMessage final : public Passing {
   }
 };
 
+class DeafToPings final : public Passing {
+ public:
+  using Passing::Passing;
+  MessageVerdict handle_message(const IncomingMessage& message) override {
+    const auto* get = std::get_if<GetPart>(&message.header.part);
+    if (get == nullptr || get->portal != kReservedPortal) return inner_.handle_message(message);
+    deaf_ = deaf_ || now_is_the_time();
+    return deaf_ ? MessageVerdict{.dropped = true} : inner_.handle_message(message);
+  }
+
+ private:
+  bool deaf_ = false;
+};
+
+class StaysFatal final : public Passing {
+ public:
+  using Passing::Passing;
+  void handle_ni_fatal(NiId ni, bool fatal, std::string_view reason) override {
+    if (fatal) inner_.handle_ni_fatal(ni, fatal, reason);
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<LndHost> make_saboteur(LndHost& inner, Sabotage sabotage, uint32_t nth) {
@@ -105,8 +127,24 @@ std::unique_ptr<LndHost> make_saboteur(LndHost& inner, Sabotage sabotage, uint32
       return std::make_unique<DoubleCompletion>(inner, nth);
     case Sabotage::kDuplicateMessage:
       return std::make_unique<DuplicateMessage>(inner, nth);
+    case Sabotage::kDeafToPings:
+      return std::make_unique<DeafToPings>(inner, nth);
+    case Sabotage::kStaysFatal:
+      return std::make_unique<StaysFatal>(inner, nth);
   }
   return nullptr;
+}
+
+Cluster::DecorateListener make_listener_saboteur(ListenerSabotage sabotage, uint32_t nth) {
+  return [sabotage, nth](Cluster::Listener inner) -> Cluster::Listener {
+    return
+        [sabotage, left = nth, inner = std::move(inner)](Node& node, const Event& event) mutable {
+          const bool harm =
+              event.unlinked && event.kind != EventKind::kUnlink && left > 0 && --left == 0;
+          const int harmed = sabotage == ListenerSabotage::kLoseLastEvent ? 0 : 2;
+          for (int times = harm ? harmed : 1; times > 0; --times) inner(node, event);
+        };
+  };
 }
 
 }  // namespace ulnet::sim

@@ -18,6 +18,8 @@ class Errors {
  public:
   explicit Errors(std::string file) : file_(std::move(file)) {}
   void add(int line, const std::string& text);
+  // With its place in it already.
+  void add(std::string text) { texts_.push_back(std::move(text)); }
   bool empty() const { return texts_.empty(); }
   // One line for each.
   std::string text() const;

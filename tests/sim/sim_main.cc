@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "tests/sim/scenario.h"
 #include "tests/sim/swarm.h"
@@ -19,6 +21,7 @@ struct Options {
   bool twice = false;
   bool trace = false;
   uint32_t scale = 0;
+  std::string csv;
   std::vector<std::string> scenarios;
 };
 
@@ -38,12 +41,16 @@ void print_violations(const RunResult& result) {
 }
 
 bool run_seed(const Options& options, uint64_t seed, RunResult* total) {
-  const SwarmOptions run{
-      .seed = seed, .trace_out = options.trace ? stderr : nullptr, .decorate = {}};
+  const SwarmOptions run{.seed = seed,
+                         .trace_out = options.trace ? stderr : nullptr,
+                         .decorate = {},
+                         .decorate_listener = {}};
   const RunResult result = run_swarm(run);
   total->operations += result.operations;
   total->delivered += result.delivered;
+  total->lost += result.lost;
   total->faults += result.faults;
+  total->totals += result.totals;
   total->virtual_time += result.virtual_time;
   if (!result.violations.empty()) {
     fmt::print("seed {} FAILED:\n", seed);
@@ -67,13 +74,14 @@ int run_seeds(const Options& options, volatile uint64_t* current) {
     if (!run_seed(options, options.from + i, &total)) return 1;
   }
   const double seconds = seconds_since(start);
+  fmt::print("{} seeds from {} passed in {:.1f} s ({:.1f} seeds/s), {:.1f} h of virtual time\n",
+             options.seeds, options.from, seconds, static_cast<double>(options.seeds) / seconds,
+             std::chrono::duration<double, std::ratio<3600>>(total.virtual_time).count());
   fmt::print(
-      "{} seeds from {} passed in {:.1f} s ({:.1f} seeds/s): {} operations, {} messages, {} "
-      "faults, "
-      "{:.1f} h of virtual time\n",
-      options.seeds, options.from, seconds, static_cast<double>(options.seeds) / seconds,
-      total.operations, total.delivered, total.faults,
-      std::chrono::duration<double, std::ratio<3600>>(total.virtual_time).count());
+      "{} operations, {} messages, {} faults; {} messages and {} responses lost, {} resends ({} "
+      "helped), {} recovery pings\n",
+      total.operations, total.delivered, total.faults, total.lost, total.totals.lost_responses,
+      total.totals.resends, total.totals.resends_that_helped, total.totals.recovery_pings);
   return 0;
 }
 
@@ -96,10 +104,26 @@ int run_seeds_in_child(const Options& options) {
   return 1;
 }
 
+// What RPC clients did, second by second.
+bool write_csv(const std::string& path, const std::vector<RpcSecond>& series) {
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) {
+    fmt::print("{}: {}\n", path, std::strerror(errno));
+    return false;
+  }
+  fmt::print(file, "second,requests,succeeded,failed\n");
+  for (size_t second = 0; second < series.size(); ++second) {
+    const RpcSecond& each = series[second];
+    fmt::print(file, "{},{},{},{}\n", second, each.requests, each.succeeded, each.failed);
+  }
+  return std::fclose(file) == 0;
+}
+
 int run_scenarios(const Options& options) {
   int status = 0;
   for (const std::string& path : options.scenarios) {
     const auto result = run_scenario(path, options.trace ? stderr : nullptr);
+    if (result && !options.csv.empty() && !write_csv(options.csv, result->rpc_series)) status = 1;
     if (!result) {
       fmt::print("{}\n", result.error().text());
       status = 1;
@@ -145,9 +169,11 @@ int main(int argc, char** argv) {
       ->default_val(300)
       ->envname("ULNET_SIM_SEEDS");
   app.add_option("--from", options.from, "the first seed")->default_val(1);
-  app.add_flag("--twice", options.twice, "run each seed twice and compare what happened");
+  app.add_flag("--twice", options.twice, "run each seed twice and compare what happened")
+      ->envname("ULNET_FULL");
   app.add_flag("--trace", options.trace, "write what happens to standard error");
   app.add_option("--scale", options.scale, "instead: a quiet cluster of so many nodes with 4 NIs");
+  app.add_option("--csv", options.csv, "write what a scenario's RPC clients did to this file");
   app.add_option("scenario", options.scenarios, "YAML files, see tests/sim/scenarios");
   CLI11_PARSE(app, argc, argv);
   return ulnet::sim::run(options);

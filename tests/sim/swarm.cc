@@ -14,6 +14,9 @@ namespace {
 
 constexpr uint32_t kReconnectMaxMs = 4000;
 constexpr Duration kRestMax = std::chrono::seconds(120);
+// Long enough for two nodes to discover each other.
+constexpr Duration kKnown = std::chrono::seconds(3);
+constexpr Duration kPingAnswered = std::chrono::seconds(2);
 // How often the checkers that walk everything look in.
 constexpr Duration kInspection = std::chrono::milliseconds(250);
 
@@ -30,6 +33,7 @@ class Swarm {
   explicit Swarm(const SwarmOptions& options)
       : rng_(options.seed), cluster_(options.seed, options.trace_out) {
     cluster_.set_decorate(options.decorate);
+    cluster_.set_decorate_listener(options.decorate_listener);
     make_nets();
     make_nodes();
     applications_.emplace(cluster_, violations_);
@@ -42,6 +46,8 @@ class Swarm {
     const Time began = cluster_.now();
     storm();
     if (violations_.empty()) calm();
+    if (violations_.empty()) recover();
+    if (violations_.empty()) use_rails();
     if (violations_.empty()) probe();
     if (violations_.empty()) end();
     RunResult result;
@@ -50,7 +56,9 @@ class Swarm {
     result.operations = applications_->started();
     result.events = applications_->events();
     result.delivered = cluster_.network().delivered();
+    result.lost = cluster_.network().lost();
     result.faults = faults_->count();
+    for (size_t i = 0; i < cluster_.size(); ++i) result.totals += cluster_.node(i).totals();
     result.virtual_time = cluster_.now() - began;
     result.violations = violations_.texts();
     return result;
@@ -73,18 +81,42 @@ class Swarm {
 
   void make_nodes() {
     NodeSpec spec;
-    spec.global.retry_count = static_cast<int32_t>(rng_.between(0, 2));
-    spec.global.transaction_timeout_s = static_cast<int32_t>(rng_.between(6, 30));
-    spec.limits.parked_per_portal_max = static_cast<int32_t>(rng_.between(1, 50));
-    spec.limits.parked_per_peer_max = static_cast<int32_t>(rng_.between(1, 20));
+    make_settings(spec);
     const auto nodes = static_cast<uint32_t>(rng_.between(2, 8));
     const auto rails = static_cast<uint32_t>(rng_.between(1, 4));
+    std::vector<NodeSpec> specs;
     for (uint32_t i = 0; i < nodes; ++i) {
       spec.name = fmt::format("node{}", i);
       spec.nis.clear();
       const auto count = static_cast<uint32_t>(rng_.between(1, rails));
       for (uint32_t rail = 0; rail < count; ++rail) spec.nis.push_back(make_ni(spec, i, rail));
-      cluster_.add(spec);
+      specs.push_back(spec);
+    }
+    if (rng_.chance(2, 3)) introduce(specs);
+    for (NodeSpec& each : specs) cluster_.add(std::move(each));
+  }
+
+  void make_settings(NodeSpec& spec) {
+    constexpr int32_t kSensitivities[] = {0, 100, 100, 300, 1000};
+    spec.global.retry_count = static_cast<int32_t>(rng_.between(0, 2));
+    spec.global.transaction_timeout_s = static_cast<int32_t>(rng_.between(6, 30));
+    spec.global.health_sensitivity = kSensitivities[rng_.below(std::size(kSensitivities))];
+    // Mostly small, so that who is sick gets well within a run's time.
+    if (rng_.chance(7, 8))
+      spec.global.max_recovery_ping_interval_s = static_cast<int32_t>(rng_.between(1, 16));
+    spec.limits.parked_per_portal_max = static_cast<int32_t>(rng_.between(1, 50));
+    spec.limits.parked_per_peer_max = static_cast<int32_t>(rng_.between(1, 20));
+  }
+
+  // Most nodes are told of most others that all their NIDs are one node.
+  void introduce(std::vector<NodeSpec>& specs) {
+    for (NodeSpec& spec : specs) {
+      for (const NodeSpec& other : specs) {
+        if (&other == &spec || rng_.chance(1, 5)) continue;
+        PeerSettings& peer = spec.peers.emplace_back();
+        for (const NiSettings& ni : other.nis) peer.nids.push_back(*ni.nid);
+        peer.primary_nid = peer.nids.front();
+      }
     }
   }
 
@@ -117,11 +149,7 @@ class Swarm {
   // Faults end, and in good time so does everything else.
   void calm() {
     faults_->heal();
-    const GlobalSettings& global = cluster_.node(0).spec().global;
-    const auto attempts = global.lnd_timeout_s() * (global.retry_count + 1) + 1;
-    const Time settled =
-        cluster_.now() +
-        std::chrono::seconds(std::max(global.transaction_timeout_s, attempts) + 35);
+    const Time settled = cluster_.now() + quiet_after();
     while (cluster_.now() < settled && violations_.empty()) inspect(cluster_.now() + kInspection);
     workload_->wind_up();
     const Time rest = cluster_.now() + kRestMax;
@@ -141,6 +169,81 @@ class Swarm {
       violations_.add(cluster_.now(), "a node called a message of another a protocol error");
   }
 
+  // How long after the last fault something may still fail because of it: operations that had
+  // begun, connections whose peer went away unseen, nodes that stand still.
+  Duration quiet_after() {
+    const GlobalSettings& global = cluster_.node(0).spec().global;
+    const auto attempts = global.lnd_timeout_s() * (global.retry_count + 1) + 1;
+    return std::chrono::seconds(std::max(global.transaction_timeout_s, attempts) + 35);
+  }
+
+  // When nothing fails any more, the next ping of each sick NI is at most the cap and a quarter
+  // away; from its answer on there is one in each second or so, until all health is back.
+  void recover() {
+    const GlobalSettings& global = cluster_.node(0).spec().global;
+    if (global.health_sensitivity == 0) return;
+    const auto steps = 1 + 1000 / global.health_sensitivity;
+    const Time well =
+        cluster_.now() +
+        std::chrono::milliseconds(1250 * (global.max_recovery_ping_interval_s + steps)) +
+        kPingAnswered;
+    std::string sick = any_sick();
+    while (!sick.empty() && cluster_.now() < well && violations_.empty()) {
+      inspect(cluster_.now() + std::chrono::seconds(1));
+      sick = any_sick();
+    }
+    if (!sick.empty()) violations_.add(cluster_.now(), "long after all faults are healed " + sick);
+  }
+
+  std::string any_sick() {
+    std::string sick;
+    for (size_t i = 0; i < cluster_.size() && sick.empty(); ++i) sick = sick_ni(cluster_.node(i));
+    return sick;
+  }
+
+  // Each node and another one send each other something, by every NID: one that was live under
+  // another peer may have been silent when it was asked whose it is, and is asked again at the next
+  // need. Then they know each other in full, and pings go by all rails.
+  void use_rails() {
+    for (size_t i = 0; i < cluster_.size() && violations_.empty(); ++i) {
+      Node& node = cluster_.node(i);
+      Node& peer = cluster_.node((i + 1 + rng_.below(cluster_.size() - 1)) % cluster_.size());
+      const std::vector<Nid> there = shared_nids(node, peer);
+      // A NID that went and came back while faults went on can stay a peer of its own, as long as
+      // nobody restarts (seed 465 without this line).
+      if (there.empty() || node.has_lost_nis() || peer.has_lost_nis()) continue;
+      for (const Nid& nid : shared_nids(peer, node))
+        applications_->put(peer, {.target = nid, .ack = false});
+      for (const Nid& nid : there) applications_->put(node, {.target = nid, .ack = false});
+      inspect(cluster_.now() + kKnown);
+      check_known(cluster_, node, peer, violations_);
+      if (violations_.empty()) use_rails(node, peer, there.front());
+    }
+  }
+
+  void use_rails(Node& node, Node& peer, const Nid& target) {
+    constexpr Duration kInterval = std::chrono::milliseconds(500);
+    const size_t pings = 2 * nets_ * std::max(node.nids().size(), peer.nids().size());
+    const RailUse before = rail_use(node);
+    for (size_t ping = 0; ping < pings; ++ping) {
+      applications_->ping(node, target, kInterval);
+      cluster_.run_for(kInterval);
+    }
+    check_rail_use(cluster_, node, peer, before, violations_);
+  }
+
+  // The NIDs of `to` on nets that `from` is on, too.
+  static std::vector<Nid> shared_nids(const Node& from, const Node& to) {
+    std::vector<Nid> nids;
+    for (const Nid& nid : to.nids()) {
+      const auto& nis = from.spec().nis;
+      if (std::any_of(nis.begin(), nis.end(),
+                      [&nid](const NiSettings& ni) { return ni.net == nid.net(); }))
+        nids.push_back(nid);
+    }
+    return nids;
+  }
+
   // Everybody must reach everybody with whom it shares a net.
   void probe() {
     constexpr Duration kTimeout = std::chrono::seconds(5);
@@ -148,12 +251,8 @@ class Swarm {
     for (size_t i = 0; i < cluster_.size(); ++i) {
       Node& node = cluster_.node(i);
       for (size_t j = 0; j < cluster_.size(); ++j) {
-        for (const Nid& target : cluster_.node(j).nids()) {
-          const auto& nis = node.spec().nis;
-          const bool shared = std::any_of(
-              nis.begin(), nis.end(), [&](const NiSettings& ni) { return ni.net == target.net(); });
-          if (shared) applications_->ping(node, target, kTimeout, "probe");
-        }
+        for (const Nid& target : shared_nids(node, cluster_.node(j)))
+          applications_->ping(node, target, kTimeout, "probe");
       }
     }
     cluster_.run_for(kTimeout + std::chrono::seconds(1));

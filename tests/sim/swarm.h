@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/application.h"
+#include "tests/sim/rpc_clients.h"
 
 namespace ulnet::sim {
 
@@ -16,7 +16,10 @@ struct RunResult {
   uint64_t operations = 0;
   uint64_t events = 0;
   uint64_t delivered = 0;
+  uint64_t lost = 0;
   uint64_t faults = 0;
+  NodeTotals totals;                  // of all nodes
+  std::vector<RpcSecond> rpc_series;  // of a scenario with RPC clients
   Duration virtual_time{};
   std::vector<std::string> violations;
 };
@@ -24,7 +27,9 @@ struct RunResult {
 struct SwarmOptions {
   uint64_t seed = 1;
   std::FILE* trace_out = nullptr;
-  Node::Decorate decorate;  // plants a bug
+  // These plant a bug, below the core and above it.
+  Node::Decorate decorate;
+  Cluster::DecorateListener decorate_listener;
 };
 
 RunResult run_swarm(const SwarmOptions& options);

@@ -193,9 +193,11 @@ TEST(ShowStatistics, AsRecorded) {
   s.recv_length = 266380;
   EXPECT_EQ(dump_style_b(show_statistics(s, false)), recorded("stats-show"));
   EXPECT_EQ(dump_style_b(show_statistics({}, false)), recorded("stats-reset"));
+  s.recovery_pings = 5;
   s.drops = {{"no match", 7}};
   EXPECT_EQ(dump_style_b(show_statistics(s, true)),
-            recorded("stats-show") + "    ulnet:\n        drops:\n            no match: 7\n");
+            recorded("stats-show") +
+                "    ulnet:\n        recovery_pings: 5\n        drops:\n            no match: 7\n");
 }
 
 TEST(ShowStatistics, EachKeyIsItsOwnCounter) {

@@ -349,6 +349,20 @@ TEST_F(HealthTest, TheHealthiestNetIsChosen) {
 
 class RecoveryTest : public HealthTest {
  protected:
+  // b sends a something from its NID `source`.
+  void hear_b_from(const char* source) {
+    MdSpec md;
+    md.threshold = 1;
+    PutArgs args;
+    args.md = b_->core->bind(md).value();
+    args.ack = AckRequest::kNoAck;
+    args.target = {test::nid("10.0.1.1@tcp"), kPidLustre};
+    args.source = test::nid(source);
+    args.portal = kReservedPortal;
+    args.match_bits = kPingMatchBits;
+    ASSERT_TRUE(b_->core->put(world_.now, args).is_ok());
+    world_.run();
+  }
   // Times of the recovery pings that a sends to `nid` within `span`, none of which is delivered.
   std::vector<double> ping_times(const Nid& nid, Duration span, Duration step = 100ms) {
     std::vector<double> times;
@@ -371,25 +385,8 @@ TEST_F(RecoveryTest, PingsOfASilentPeerDoubleUpToTheCap) {
   GlobalSettings global;
   global.max_recovery_ping_interval_s = 16;
   two_rails(global);
-  put();
-  world_.run();  // b answers nothing, but it was ...
-  MdSpec md;
-  md.threshold = 1;
-  PutArgs args;
-  args.md = b_->core->bind(md).value();
-  args.ack = AckRequest::kNoAck;
-  args.target = {test::nid("10.0.1.1@tcp"), kPidLustre};
-  args.source = test::nid("10.0.1.2@tcp");
-  args.portal = kPortal;
-  ASSERT_TRUE(b_->core->put(world_.now, args).is_ok());
-  world_.run();  // ... heard of now
-  a_->core->reset_statistics();
-
-  args.md = a_->core->bind(md).value();
-  args.target = {test::nid("10.0.1.2@tcp"), kPidLustre};
-  args.source = test::nid("10.0.1.1@tcp");
-  ASSERT_TRUE(a_->core->put(world_.now, args).is_ok());
-  world_.collect();
+  hear_b_from("10.0.1.2@tcp");
+  put(AckRequest::kNoAck, test::nid("10.0.1.1@tcp"));
   world_.fail_one(*a_, {.error = EIO, .health = HealthStatus::kRemoteError});
   EXPECT_EQ(health_of(*a_, "10.0.1.2@tcp"), 900);
 
@@ -405,22 +402,29 @@ TEST_F(RecoveryTest, PingsOfASilentPeerDoubleUpToTheCap) {
   }
 }
 
+// HL-2: a message from the peer ends its back-off at once, not after the long interval that was
+// planned while it was silent; a message to it does not.
+TEST_F(RecoveryTest, AMessageFromThePeerResetsItsBackOff) {
+  two_rails();
+  const Nid sick = test::nid("10.0.1.2@tcp");
+  hear_b_from("10.0.1.2@tcp");
+  for (int i = 0; i < 10; ++i) {
+    put(AckRequest::kNoAck, test::nid("10.0.1.1@tcp"));
+    world_.fail_one(*a_, {.error = EIO, .health = HealthStatus::kRemoteError});
+  }
+  EXPECT_GE(ping_times(sick, 100s).size(), 5U);
+  put(AckRequest::kNoAck, test::nid("10.0.1.1@tcp"));
+  world_.run();
+  EXPECT_LE(ping_times(sick, 30s).size(), 1U);
+  hear_b_from("10.0.1.2@tcp");
+  const std::vector<double> times = ping_times(sick, 20s);
+  ASSERT_GE(times.size(), 3U);
+  EXPECT_LE(times.front(), 1.35);
+}
+
 TEST_F(RecoveryTest, OneAnswerAfterAnotherBringsAPeerNiBack) {
   two_rails();
-  const auto from_b = [&] {
-    MdSpec md;
-    md.threshold = 1;
-    PutArgs args;
-    args.md = b_->core->bind(md).value();
-    args.ack = AckRequest::kNoAck;
-    args.target = {test::nid("10.0.1.1@tcp"), kPidLustre};
-    args.source = test::nid("10.0.1.2@tcp");
-    args.portal = kReservedPortal;
-    args.match_bits = kPingMatchBits;
-    ASSERT_TRUE(b_->core->put(world_.now, args).is_ok());
-    world_.run();
-  };
-  from_b();
+  hear_b_from("10.0.1.2@tcp");
   for (int i = 0; i < 3; ++i) {
     put(AckRequest::kNoAck, test::nid("10.0.1.1@tcp"));
     world_.fail_one(*a_, {.error = EIO, .health = HealthStatus::kRemoteError});

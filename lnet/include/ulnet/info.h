@@ -124,6 +124,7 @@ struct Statistics {
            remote_dropped_count = 0, remote_error_count = 0, remote_timeout_count = 0,
            network_timeout_count = 0;
   uint64_t failed_resends = 0, successful_resends = 0;
+  uint64_t recovery_pings = 0;  // sent to sick NIs, own and others'
   uint64_t recv_count = 0, route_count = 0, drop_count = 0;
   uint64_t send_length = 0, recv_length = 0, route_length = 0, drop_length = 0;
   std::vector<CounterInfo> drops;  // one for each reason, zeroes included
