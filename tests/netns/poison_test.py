@@ -118,7 +118,8 @@ class Reader:
             (match_bits,) = struct.unpack_from("<Q", part, 16)
             self._expect(match_bits & ~PING_MATCH_BITS, 0, f"match bits of {kind}")
         if kind == "PUT":
-            self._expect(struct.unpack_from("<QII", part, 24), (0, 40, 0), "hdr_data, portal and offset of PUT")
+            portal = 0 if match_bits == PING_MATCH_BITS else 40  # a push, or the load
+            self._expect(struct.unpack_from("<QII", part, 24), (0, portal, 0), "hdr_data, portal and offset of PUT")
         if kind in ("ACK", "GET"):
             self._expect(length, 0, f"payload bytes of {kind}")
         if self._left() < length:
