@@ -315,6 +315,9 @@ void Core::handle_timeout(Time now) {
       case TimerKind::kPushAgain:
         discovery_.push_due(timer->id);
         break;
+      case TimerKind::kAskAgain:
+        discovery_.ask_due(timer->id);
+        break;
     }
     settle();
   }

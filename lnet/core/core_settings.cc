@@ -105,6 +105,11 @@ Status Core::change_nis(Time now, const NiSelection& which, const NiChange& chan
     if (change.health) health_.set(ni, *change.health);
   }
   recovery_.settings_changed();
+  // By hand it is told at once (HL-16); what traffic moves is seen at the next ping (spec 4.5).
+  if (state_.ping_info_stale) {
+    ping_.refresh();
+    discovery_.announce();
+  }
   settle();
   return Status::ok();
 }

@@ -12,8 +12,6 @@ namespace {
 constexpr uint32_t kBadAnswersMax = 3;
 // No info that a node may send is longer: its limit of NIDs, all of them large.
 constexpr uint32_t kInfoBytesMax = 64 * 1024;
-// Conflicting claims make nobody ask one peer more often than this.
-constexpr Duration kAskSpacing = std::chrono::seconds(60);
 
 constexpr uint32_t kKnown = kPeerDiscovered | kPeerNidsCurrent;
 
@@ -56,11 +54,37 @@ void Discovery::start(Peer& peer, bool force, const DiscoveryWaiter& waiter) {
 }
 
 void Discovery::ask(Peer& peer, const Nid& nid) {
-  if (state_.now < peer.discovery.next_ask) return;
-  peer.discovery.next_ask = state_.now + kAskSpacing;
-  peer.discovery.ask = nid;
+  peer.discovery.asked = nid;
+  if (!peer.discovery.ask_again.is_set()) ask_now(peer);
+}
+
+void Discovery::ask_now(Peer& peer) {
+  PeerDiscovery& known = peer.discovery;
+  known.ask_again.id = peer.id;
+  known.ask_again.kind = TimerKind::kAskAgain;
+  state_.timers.set(known.ask_again,
+                    state_.now + backoff_interval(state_.rng, known.asks++,
+                                                  state_.global.max_recovery_ping_interval_s));
+  known.ask = known.asked;
   peer.set(kPeerForcePing);
   begin(peer);
+}
+
+void Discovery::ask_due(PeerId id) {
+  Peer& peer = *state_.peers.find_peer(id);
+  const PeerNi* asked = state_.peers.find(peer.discovery.asked);
+  if (asked != nullptr && asked->peer == id) return ask_now(peer);
+  peer.discovery.asked = Nid::any();
+  peer.discovery.asks = 0;
+}
+
+void Discovery::announce() {
+  for (const PeerId id : state_.peers.order()) {
+    Peer& peer = state_.peers.peer(id);
+    if (!peer.is(kPeerDiscovered) || !takes_part(peer)) continue;
+    peer.set(kPeerForcePush);
+    begin(peer);
+  }
 }
 
 void Discovery::begin(Peer& peer) {
@@ -267,6 +291,7 @@ void Discovery::take_answer(Peer& peer, const Event& event, std::span<const uint
   const auto info = decode_ping_info(bytes, static_cast<uint32_t>(state_.global.max_interfaces));
   if (info) {
     known.bad_answers = 0;
+    if (known.asked == event.source.nid) known.asked = Nid::any();
     known.info = *info;
     known.info_source = event.source.nid;
     known.info_settled = false;
@@ -409,6 +434,7 @@ void Discovery::leaves(Peer& peer, Peer* heir) {
     (void)memory_.unlink(MdHandle{md});
   }
   state_.timers.cancel(peer.discovery.push_again);
+  state_.timers.cancel(peer.discovery.ask_again);
   const std::vector<uint64_t> sends = std::exchange(peer.discovery.sends, {});
   if (heir == nullptr) {
     sender_.reroute(sends);
@@ -427,6 +453,7 @@ void Discovery::shut_down() {
     Peer& peer = state_.peers.peer(id);
     peer.discovery.queued = false;
     state_.timers.cancel(peer.discovery.push_again);
+    state_.timers.cancel(peer.discovery.ask_again);
     end_waiters(peer, ESHUTDOWN);
   }
 }

@@ -46,8 +46,12 @@ class Discovery {
   // Starts it unless the peer is up to date; `waiter` (its handler may be nullptr) hears of the
   // end. `force`: asks and tells it, whatever is known.
   void start(Peer& peer, bool force, const DiscoveryWaiter& waiter);
-  // Asks exactly this NID of the peer who it is.
+  // Asks exactly this NID of the peer who it is, again and again until it answers: with back-off, so
+  // that conflicting claims make no storm of questions.
   void ask(Peer& peer, const Nid& nid);
+  void ask_due(PeerId id);
+  // A status in our ping info has changed: tells every peer that knows us.
+  void announce();
 
   // Of the MDs of its pings and pushes.
   void handle_event(const Md& md, const Event& event);
@@ -78,6 +82,7 @@ class Discovery {
   bool is_up_to_date(const Peer& peer) const;
   bool needs_push(const Peer& peer) const;
   bool takes_part(const Peer& peer) const;
+  void ask_now(Peer& peer);
   void enqueue(Peer& peer);
   void begin(Peer& peer);
   void step(Peer& peer);

@@ -70,7 +70,8 @@ void PeerTable::remove(PeerNi& ni) {
 
 void PeerTable::remove(Peer& peer) {
   ULNET_ASSERT(peer.nets.empty(), "a peer goes after its NIDs");
-  ULNET_ASSERT(!peer.discovery.push_again.is_set(), "a peer that is gone would be pushed to");
+  ULNET_ASSERT(!peer.discovery.push_again.is_set() && !peer.discovery.ask_again.is_set(),
+               "a peer that is gone would be told or asked something");
   forget_traffic(peer);
   std::erase(order_, peer.id);
   peers_.erase(peer.id);

@@ -103,7 +103,9 @@ struct PeerDiscovery {
   Nid answer_local;
   Nid answer_remote;
   Nid ask;  // the next ping goes to exactly this NID; wildcard: to the primary NID
-  Time next_ask = Time::min();  // not before
+  Nid asked;            // whose word is wanted, until it has answered
+  Timer ask_again;      // not before
+  uint32_t asks = 0;    // in a row
   uint32_t bad_answers = 0;     // in a row
   int32_t error = 0;            // of the last ping or push, or of the last discovery
   bool queued = false;          // for Discovery::run

@@ -18,6 +18,7 @@ enum class TimerKind : uint8_t {
   kRecoverNi,      // the next ping of a sick local NI
   kRecoverPeerNi,  // ... of a sick peer NI
   kPushAgain,      // to a peer that did not take our ping info
+  kAskAgain,       // a peer whose word is wanted
   kDelayRule,      // the first message that a delay rule holds may go on
 };
 

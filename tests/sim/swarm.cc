@@ -209,9 +209,7 @@ class Swarm {
       Node& node = cluster_.node(i);
       Node& peer = cluster_.node((i + 1 + rng_.below(cluster_.size() - 1)) % cluster_.size());
       const std::vector<Nid> there = shared_nids(node, peer);
-      // A NID that went and came back while faults went on can stay a peer of its own, as long as
-      // nobody restarts (seed 465 without this line).
-      if (there.empty() || node.has_lost_nis() || peer.has_lost_nis()) continue;
+      if (there.empty()) continue;
       for (const Nid& nid : shared_nids(peer, node))
         applications_->put(peer, {.target = nid, .ack = false});
       for (const Nid& nid : there) applications_->put(node, {.target = nid, .ack = false});

@@ -860,6 +860,65 @@ TEST_F(LiarTest, ConflictsDoNotMakeAStormOfQuestions) {
   EXPECT_LE(counts.recv_count, 12U);  // first contact and one question
 }
 
+TEST_F(DiscoveryTest, ANidThatCouldNotAnswerWhoseItIsIsAskedAgain) {
+  two_rails();
+  // b hears a by either NID, and knows two strangers.
+  for (const char* source : {"10.0.1.1@tcp", "10.0.1.11@tcp"}) {
+    MdSpec md;
+    md.fragments = {{memory_, 64}};
+    md.threshold = 2;
+    md.options = kMdTruncate;
+    GetArgs get;
+    get.md = a_->core->bind(md).value();
+    get.target = {nid("10.0.1.2@tcp"), kPidLustre};
+    get.match_bits = kPingMatchBits;
+    get.source = nid(source);
+    ASSERT_TRUE(a_->core->get(world_.now, get).is_ok());
+    world_.run();
+  }
+  // Whatever b sends to the second is lost, but for the last.
+  int lost = 0;
+  const auto run_lossy = [&](int lose) {
+    for (bool moved = true; moved;) {
+      moved = world_.collect();
+      for (CoreWorld::Node* node : {a_, b_}) {
+        while (!node->sends.empty()) {
+          moved = true;
+          if (node == b_ && lost < lose && node->sends.front().next_hop == nid("10.0.1.11@tcp")) {
+            ++lost;
+            world_.fail_one(*node, kRefused);
+          } else {
+            world_.deliver_one(*node);
+          }
+        }
+      }
+    }
+  };
+  put(*a_, "10.0.1.2@tcp");
+  run_lossy(3);
+  EXPECT_GT(lost, 0);
+  EXPECT_EQ(b_->core->peers().size(), 2U);
+  for (int second = 0; second < 20; ++second) {
+    world_.advance(1s);
+    run_lossy(3);
+  }
+  EXPECT_THAT(records(*b_), ElementsAre("10.0.1.1@tcp: 10.0.1.1@tcp 10.0.1.11@tcp"));
+}
+
+// HL-16
+TEST_F(DiscoveryTest, AStatusChangedByHandIsToldAtOnce) {
+  two_rails();
+  put(*a_, "10.0.1.2@tcp");
+  world_.run();
+  ASSERT_TRUE(
+      b_->core->change_nis(world_.now, {.nid = nid("10.0.1.12@tcp")}, {.health = 0}).is_ok());
+  world_.run();
+  EXPECT_EQ(find_peer(*a_, "10.0.1.12@tcp")->nis.at(1).health, 900);  // DOWN is one remote failure
+  ASSERT_TRUE(
+      b_->core->change_nis(world_.now, {.nid = nid("10.0.1.12@tcp")}, {.health = 500}).is_ok());
+  EXPECT_FALSE(world_.collect());  // nothing to tell
+}
+
 TEST_F(LiarTest, NonsenseIsAskedAboutThreeTimes) {
   answer_ = {1, 2, 3};
   put(*a_, "10.0.1.66@tcp");
