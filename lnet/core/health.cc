@@ -73,7 +73,6 @@ void Health::received(Ni& ni, PeerNi& peer_ni) {
   raise(ni);
   ni.recovery_pings = 0;
   if (ni.health < kHealthMax) sick_(ni);
-  peer_ni.recovery_pings = 0;
   if (peer_ni.health < kHealthMax)
     set(peer_ni, std::min(kHealthMax, peer_ni.health + sensitivity(peer_ni)));
 }

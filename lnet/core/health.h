@@ -37,6 +37,11 @@ class Health {
   void sent(Ni& ni) { raise(ni); }
   // A message came in by `ni` from `peer_ni`.
   void received(Ni& ni, PeerNi& peer_ni);
+  // Something came from it, wanted or not: it is there, and pinged for recovery from now on.
+  void heard(PeerNi& peer_ni) {
+    peer_ni.recovery_pings = 0;
+    if (peer_ni.health < kHealthMax) sick_peer_(peer_ni);
+  }
   // No response came to a request that went to `next_hop` (7.3).
   void response_lost(PeerNi& next_hop);
   // Its own node says that it is down (7.3).

@@ -289,6 +289,18 @@ void Membership::reduce(Peer& peer) {
   peer.clear(kPeerMultiRail);
 }
 
+void Membership::becomes_own(const Nid& nid) {
+  PeerNi* ni = state_.peers.find(nid);
+  if (ni == nullptr) return;
+  Peer& peer = state_.peers.peer(ni->peer);
+  if (state_.peers.ni_count(peer.id) == 1) return erase(peer, nullptr);
+  remove_ni(*ni);
+  if (peer.primary_nid == nid) {
+    peer.primary_nid = state_.peers.ni(peer.nets.front().nis.front()).nid;
+    peer.clear(kPeerLockedPrimary | kPeerDiscovered | kPeerNidsCurrent);
+  }
+}
+
 void Membership::remove_ni(PeerNi& ni) {
   sender_.peer_ni_leaves(ni);
   state_.timers.cancel(ni.recovery);

@@ -44,6 +44,8 @@ class Membership {
   // named.
   Status remove(const Nid& primary, std::span<const Nid> nids, bool force);
 
+  // The NID is ours from now on, whoever was thought to have it.
+  void becomes_own(const Nid& nid);
   // Nothing of ours reaches it any more: forgets it.
   void forget(Peer& peer) { erase(peer, nullptr); }
 

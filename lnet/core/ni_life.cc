@@ -9,6 +9,7 @@ namespace ulnet::core {
 
 Status NiLife::add_ni(NiId id, const NiSettings& settings, const NiStarted& started) {
   if (Status status = state_.nets.add_ni(id, settings, started); !status.is_ok()) return status;
+  membership_.becomes_own(started.nid);
   const NetId net = started.nid.net();
   const bool new_net = state_.nets.nis_of(net).size() == 1;
   if (new_net) set_peer_credits(net, state_.nets.peer_credits(net));

@@ -83,6 +83,7 @@ std::optional<DropReason> Receiver::identify_sender(Arrival& arrival) {
         !state_.peers.peer(sender->peer).is_multi_rail())
       sender->preferred_ni = arrival.message.ni;
   }
+  health_.heard(*sender);
   arrival.sender = sender;
   arrival.source_primary =
       direct ? state_.peers.peer(sender->peer).primary_nid : state_.peers.primary_of(source);

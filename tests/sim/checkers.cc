@@ -65,6 +65,8 @@ void check_credits(Cluster& cluster, Node& node, Violations& violations) {
   int64_t unexplained = check_ni_credits(cluster, node, violations);
   const std::vector<Nid> nids = node.nids();
   bool all_known = !node.has_lost_nis();
+  // Nor can what is on its way to a NID be explained when its node came back without it.
+  for (size_t i = 0; i < cluster.size(); ++i) all_known = all_known && !cluster.node(i).nids_vary();
   for (const PeerInfo& peer : node.core().peers()) {
     for (const PeerNiInfo& ni : peer.nis) {
       // A node that takes a NID back is a new peer NI to us; what a driver has for the old one,

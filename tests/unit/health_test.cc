@@ -441,6 +441,31 @@ TEST_F(RecoveryTest, OneAnswerAfterAnotherBringsAPeerNiBack) {
   EXPECT_TRUE(a_->sends.empty());  // well again: no more pings
 }
 
+// HL-2: any message counts, also one that nobody wants.
+TEST_F(RecoveryTest, WhatAgedOutIsPingedAgainWhenAnythingComesFromIt) {
+  GlobalSettings global;
+  global.recovery_limit_s = 5;
+  two_rails(global);
+  const Nid rail = test::nid("10.0.1.2@tcp");
+  put(AckRequest::kNoAck, test::nid("10.0.1.1@tcp"));
+  world_.fail_one(*a_, {.error = EIO, .health = HealthStatus::kRemoteError});
+  EXPECT_FALSE(ping_times(rail, 20s).empty());
+  EXPECT_THAT(ping_times(rail, 1000s, 1s), testing::IsEmpty());
+  MdSpec md;
+  md.threshold = 1;
+  PutArgs args;
+  args.md = b_->core->bind(md).value();
+  args.ack = AckRequest::kNoAck;
+  args.target = {test::nid("10.0.1.1@tcp"), kPidLustre};
+  args.source = rail;
+  args.portal = 17;  // where nothing waits
+  ASSERT_TRUE(b_->core->put(world_.now, args).is_ok());
+  world_.collect();
+  world_.deliver_one(*b_);
+  EXPECT_EQ(a_->core->statistics().drop_count, 1U);
+  EXPECT_FALSE(ping_times(rail, 3s).empty());
+}
+
 // HL-3
 TEST_F(RecoveryTest, WhatWasNeverHeardIsNeverPinged) {
   a_ = &world_.add("a", {"10.0.1.1@tcp", "10.0.1.11@tcp"});

@@ -450,6 +450,19 @@ TEST_F(NiLifeTest, ASickNiIsPingedNoMoreOnceItIsGone) {
   EXPECT_EQ(a_->core->sends_in_progress(), 0U);
 }
 
+TEST_F(NiLifeTest, ANidThatSomebodySeemedToHaveIsOursWithItsNi) {
+  start({"10.0.1.1@tcp", "10.0.2.1@tcp1"});
+  PeerSettings strangers;
+  strangers.primary_nid = test::nid("10.0.1.50@tcp");
+  strangers.nids = {test::nid("10.0.1.50@tcp"), test::nid("10.0.1.51@tcp")};
+  ASSERT_TRUE(a_->core->configure_peer(world_.now, strangers).is_ok());
+  world_.add_ni(*a_, "10.0.1.50@tcp");
+  EXPECT_EQ(a_->core->primary_nid(test::nid("10.0.1.51@tcp")), test::nid("10.0.1.51@tcp"));
+  world_.add_ni(*a_, "10.0.1.51@tcp");
+  for (const PeerInfo& peer : a_->core->peers())
+    EXPECT_NE(peer.primary_nid, test::nid("10.0.1.51@tcp"));
+}
+
 TEST_F(NiLifeTest, ALinkThatIsDownFromTheStartIsKnown) {
   start({"10.0.1.1@tcp"});
   const NiId id = a_->core->reserve_ni();
