@@ -64,7 +64,7 @@ struct PeerNi {
   uint32_t parked = 0;            // its messages on lazy portals
   Timer recovery;                 // of its next recovery ping
   uint32_t recovery_pings = 0;    // since something came from it
-  bool recovery_pending = false;  // one is on its way
+  MdId recovery_ping = 0;         // the one on its way
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};

@@ -1,6 +1,7 @@
 #include "lnet/core/recovery.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lnet/core/backoff.h"
 #include "lnet/wire/ping_info.h"
@@ -70,9 +71,7 @@ void Recovery::ni_due(NiId id) {
   if (ni.health == kHealthMax || health_.sensitivity(ni) == 0) return;
   const Duration next = interval(++ni.recovery_pings);
   state_.timers.set(ni.recovery, state_.now + next);
-  if (ni.recovery_pending) return;
-  ni.recovery_pending = true;
-  if (!ping({.ni = id}, ni.nid, std::min(next, ni.lnd_timeout))) ni.recovery_pending = false;
+  ping({.ni = id}, ni.recovery_ping, ni.nid, std::min(next, ni.lnd_timeout));
 }
 
 void Recovery::peer_ni_due(PeerNiId id) {
@@ -84,14 +83,14 @@ void Recovery::peer_ni_due(PeerNiId id) {
   }
   const Duration next = interval(++peer_ni.recovery_pings);
   state_.timers.set(peer_ni.recovery, state_.now + next);
-  if (peer_ni.recovery_pending) return;
-  peer_ni.recovery_pending = true;
   const NiId ni = state_.nets.nis_of(peer_ni.nid.net()).front();
   const Duration limit = std::min(next, state_.nets.ni(ni).lnd_timeout);
-  if (!ping({.peer_ni = id}, peer_ni.nid, limit)) peer_ni.recovery_pending = false;
+  ping({.peer_ni = id}, peer_ni.recovery_ping, peer_ni.nid, limit);
 }
 
-bool Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
+void Recovery::ping(Ping ping, MdId& slot, const Nid& nid, Duration limit) {
+  // Still there is only one of a slower schedule, from before the NI was heard.
+  if (const MdId old = std::exchange(slot, 0)) (void)memory_.unlink(MdHandle{old});
   ping.answer.resize(kPingBufferBytesMin);
   MdSpec md;
   md.fragments = {{ping.answer.data(), ping.answer.size()}};
@@ -99,16 +98,16 @@ bool Recovery::ping(Ping ping, const Nid& nid, Duration limit) {
   md.threshold = 2;
   GetArgs get;
   const Result<MdHandle> handle = memory_.bind(md, MdOwner::kRecovery);
-  if (!handle) return false;  // shutting down, or out of MDs: the next interval tries again
+  if (!handle) return;  // shutting down, or out of MDs: the next interval tries again
   ++state_.stats.recovery_pings;
   pings_.emplace(handle->value, std::move(ping));
+  slot = handle->value;
   get.md = *handle;
   get.target = {nid, kPidLustre};
   get.match_bits = kPingMatchBits;
   get.timeout = std::max<Duration>(limit, std::chrono::milliseconds(1));
   const Status status = requests_.get_pinned(get);
   ULNET_ASSERT(status.is_ok(), "a GET into memory that was just bound");
-  return true;
 }
 
 void Recovery::handle_event(const Md& md, const Event& event) {
@@ -119,11 +118,11 @@ void Recovery::handle_event(const Md& md, const Event& event) {
       event.status == 0 && (event.kind == EventKind::kSend || event.kind == EventKind::kReply);
   if (ping.peer_ni == 0 && succeeded) health_.raise(state_.nets.ni(ping.ni));
   if (!event.unlinked) return;
-  if (ping.peer_ni == 0) {
-    state_.nets.ni(ping.ni).recovery_pending = false;
-  } else if (PeerNi* peer_ni = state_.peers.find_ni(ping.peer_ni)) {
-    peer_ni->recovery_pending = false;
-  }
+  PeerNi* peer_ni = state_.peers.find_ni(ping.peer_ni);
+  MdId* slot = ping.peer_ni == 0   ? &state_.nets.ni(ping.ni).recovery_ping
+               : peer_ni != nullptr ? &peer_ni->recovery_ping
+                                    : nullptr;
+  if (slot != nullptr && *slot == md.id) *slot = 0;
   pings_.erase(found);
 }
 

@@ -49,8 +49,8 @@ class Recovery {
   bool may_ping(const PeerNi& peer_ni) const;
   // REQUIRES: it is set.
   void bring_forward(Timer& recovery, uint32_t pings);
-  // False: nothing was sent and no event follows.
-  bool ping(Ping ping, const Nid& nid, Duration limit);
+  // `slot` names the ping on its way to this NI, if any: it is given up for the new one.
+  void ping(Ping ping, MdId& slot, const Nid& nid, Duration limit);
 
   State& state_;
   Memory& memory_;
