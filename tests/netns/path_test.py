@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""HL-17: both ends believe in an MTU of 9000, a hop in the middle carries 1500, and the ICMP that would say so is lost.
+
+      a  eth0 10.0.1.1/24 ── 9000 ── router ── 1500 ── 10.0.2.1/24 eth0  b (whose own end says 9000)
+"""
+
+import json
+import shutil
+
+from lab import CaseSkipped, check, config, run, wait_until
+
+LND_TIMEOUT_S = 3
+A, B = "10.0.1.1@tcp", "10.0.2.1@tcp"
+
+
+def link(lab, router, port, node, address, gateway):
+    """A wire of MTU 9000 between a node and the router, and the node's way to the other one."""
+    lab.execute(["ip", "-n", router, "link", "add", port, "mtu", "9000", "type", "veth", "peer", "name", "eth0", "mtu",
+                 "9000", "netns", node.namespace])
+    lab.execute(["ip", "-n", router, "address", "add", gateway + "/24", "dev", port])
+    lab.execute(["ip", "-n", router, "link", "set", port, "up"])
+    node.ip("address", "add", address + "/24", "dev", "eth0")
+    node.ip("link", "set", "eth0", "up")
+    node.ip("route", "add", "default", "via", gateway)
+    node.sysctl("net.ipv4.tcp_mtu_probing", 0)
+
+
+def make_path(lab):
+    if shutil.which("nft") is None:
+        raise CaseSkipped("nft is not installed (Debian: nftables)")
+    router = lab.node("router")
+    a, b = lab.node("a"), lab.node("b")
+    link(lab, router.namespace, "to_a", a, "10.0.1.1", "10.0.1.254")
+    link(lab, router.namespace, "to_b", b, "10.0.2.1", "10.0.2.254")
+    router.sysctl("net.ipv4.ip_forward", 1)
+    if router.run(["nft", "add", "table", "ip", "quiet"], must_succeed=False).returncode != 0:
+        raise CaseSkipped("the kernel has no nftables")
+    router.run(["nft", "add chain ip quiet output { type filter hook output priority 0; }; "
+                       "add rule ip quiet output icmp type destination-unreachable counter drop"])
+    return router, a, b
+
+
+def settings(nid):
+    return config([nid], tcp={"timeout": LND_TIMEOUT_S, "conns_per_peer": 1}, global_={"transaction_timeout": 10})
+
+
+def narrow(router):
+    router.ip("link", "set", "to_b", "mtu", "1500")
+
+
+def check_path(daemon, *words):
+    done = daemon.ctl_run("--json", "check", "path", B, *words)
+    check(done.stdout, f"check path: {done.stderr}")
+    return done.returncode, json.loads(done.stdout)["path"]
+
+
+def path_is_checked(lab):
+    """`ulnetctl check path` passes with all sizes on a good path, and else tells the largest that passes."""
+    router, a, b = make_path(lab)
+    b_daemon = b.daemon(settings(B))
+    daemon = a.daemon(settings(A))
+    status, path = check_path(daemon)
+    check(status == 0 and path["largest"] == 1 << 20 and "advice" not in path, f"on a good path: {status}, {path}")
+    check((path["source"], path["path_mtu"]) == (A, 9000), f"what is in use: {path}")
+    drops = b_daemon.ctl("stats", "show", "-v", "4")["statistics"]["ulnet"]["drops"]
+    check(sum(drops.values()) >= len(path["sizes"]), f"they were to be dropped by the node: {drops}")
+
+    narrow(router)
+    daemon.ping(B)
+    status, path = check_path(daemon, "--source", A)
+    results = {size["bytes"]: size["result"] for size in path["sizes"]}
+    print(f"    {results}")
+    check(status != 0 and path["largest"] == 1024, f"behind a hop of 1500: {status}, {path}")
+    check(list(results) == [0, 512, 1024, 2048] and results[2048] in ("ETIMEDOUT", "ECONNRESET"), f"sizes: {results}")
+    check("path_mtu 9000" in path["advice"], f"advice: {path}")
+    daemon.ping(B)
+    filtered = router.run(["nft", "list", "chain", "ip", "quiet", "output"]).stdout
+    check("packets 0 " not in filtered, f"the router had nothing to say: {filtered}")
+    done = daemon.ctl_run("check", "path", B, "--source", "10.0.9.9@tcp")
+    check(done.returncode != 0 and "10.0.9.9@tcp is no NID of this node" in done.stderr, f"another's NID: {done}")
+
+
+def put_makes_no_progress(lab):
+    """Pings are answered, a PUT of 1 MiB times out, and the driver's log tells how far it came and what to look at."""
+    router, a, b = make_path(lab)
+    server = b.start("server", [lab.program("load_node"), "serve", lab.write("b.yaml", settings(B))])
+    server.wait_for_line("ready: ")
+    narrow(router)
+    loader = a.start("loader", [lab.program("load_node"), "load", lab.write("a.yaml", settings(A)), "--path", B,
+                                "--kinds", "put,ping", "--bytes", "1048576", "--in-flight", "4"])
+    line = "a message are written, of these the peer's TCP has acknowledged "
+    loader.wait_for_line(line, LND_TIMEOUT_S + 4)
+    wait_until(lambda: "(MSS " in loader.output(), 2, "the log names the MSS")
+    [told] = [text for text in loader.output().splitlines() if line in text][:1]
+    check("of the 1048696 bytes" in told or "of the 10486" in told, f"the message's size: {told}")
+    check(f"path MTU of 9000 (MSS 89" in told and f"'ulnetctl check path {B} --source {A}'" in told, told)
+    loader.stop(30)
+    kinds = json.loads(loader.output().splitlines()[-1])[0]["kinds"]
+    check(kinds["ping"]["ok"] > 0 and not kinds["ping"]["failed"], f"pings pass: {kinds}")
+    check(kinds["put"]["ok"] == 0 and kinds["put"]["failed"], f"PUTs do not: {kinds}")
+
+
+run(path_is_checked, put_makes_no_progress)
