@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 namespace ulnet::daemon {
@@ -59,25 +60,25 @@ void PathChecker::start(const PathCheckArgs& args, Done done) {
 }
 
 Result<Nid> PathChecker::choose_source(const PathCheckArgs& args) const {
-  const bool any = args.source.is_any();
+  std::optional<Nid> chosen;
+  bool chosen_is_up = false;
   for (const NetInfo& net : endpoint_.nets()) {
     for (const NiInfo& ni : net.nis) {
       if (ni.nid == args.nid)
         return fail(EINVAL, fmt::format("{} is a NID of this node", args.nid.to_string()));
+      if (net.net != args.nid.net() || ni.nid.is_ipv6() != args.nid.is_ipv6()) continue;
+      if (!args.source.is_any() && ni.nid != args.source) continue;
+      const bool is_up = ni.up && !ni.fatal;
+      if (chosen && (chosen_is_up || !is_up)) continue;
+      chosen = ni.nid;
+      chosen_is_up = is_up;
     }
   }
-  for (const NetInfo& net : endpoint_.nets()) {
-    if (net.net != args.nid.net()) continue;
-    for (const NiInfo& ni : net.nis) {
-      if (any ? ni.up && ni.nid.is_ipv6() == args.nid.is_ipv6() : ni.nid == args.source)
-        return ni.nid;
-    }
-  }
-  if (!any) {
-    return fail(ENODEV, fmt::format("{} is no NID of this node on the net of {}",
-                                    args.source.to_string(), args.nid.to_string()));
-  }
-  return fail(ENODEV, fmt::format("no local NI can reach {}", args.nid.to_string()));
+  if (chosen) return *chosen;
+  if (args.source.is_any())
+    return fail(ENODEV, fmt::format("no local NI can reach {}", args.nid.to_string()));
+  return fail(ENODEV, fmt::format("{} is no local NID that can reach {}", args.source.to_string(),
+                                  args.nid.to_string()));
 }
 
 Result<PathCheckReport> PathChecker::check(const Nid& nid, const Nid& source) {

@@ -25,7 +25,7 @@ namespace ulnet::daemon {
 
 struct PathCheckArgs {
   Nid nid;
-  Nid source;  // wildcard: the first NI of ours on its net that is up
+  Nid source;  // wildcard: the first NI of ours on its net, rather one that is up
 };
 
 struct PathCheckSize {

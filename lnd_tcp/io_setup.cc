@@ -3,12 +3,19 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "lnd_tcp/io_connection.h"
 #include "lnet/base/assert.h"
 
 namespace ulnet::tcp {
+namespace {
+
+// A frame up to this passes wherever IP does: IPv6's least MTU without the headers of IPv6 and TCP.
+constexpr uint32_t kAnyPathBytes = 1280 - 60;
+
+}  // namespace
 
 // ---------------------------------------------------------------- active
 
@@ -291,7 +298,7 @@ std::string IoConnection::stalled_frame() {
       "; {} of the {} bytes of a message are written, of these the peer's TCP has acknowledged {}",
       frame->written, frame->bytes, frame->acknowledged);
   const bool heard = peer_ != nullptr && peer_->last_heard() > transmit_progress_;
-  if (heard && frame->bytes > path.mss) {
+  if (heard && frame->bytes > kAnyPathBytes) {
     text += fmt::format(
         ", while small messages still come from this peer: does each hop carry the path MTU of {} "
         "(MSS {}) that our TCP uses? 'ulnetctl check path {} --source {}' tells",

@@ -20,14 +20,15 @@ NIDS = {"a": ("10.0.1.1@tcp", "10.0.2.1@tcp1"), "b": ("10.0.1.2@tcp", "10.0.2.2@
 DEVICES = ("eth0", "eth1")
 
 
-def settings(own, told=False, lnd_timeout_s=LND_TIMEOUT_S, transaction_timeout=TRANSACTION_TIMEOUT_S):
+def settings(own, told=False, lnd_timeout_s=LND_TIMEOUT_S, transaction_timeout=TRANSACTION_TIMEOUT_S,
+             health_sensitivity=100):
     """The configuration of one node; `told`: of the other's NIDs, without discovery."""
     tunables = {"lnd tunables": {"timeout": lnd_timeout_s, "conns_per_peer": 1, "min_reconnectms": 100,
                                  "max_reconnectms": 500}}
     tree = {
         "net": [{"net type": nid.partition("@")[2], "local NI(s)": [{"nid": nid, **tunables}]} for nid in NIDS[own]],
         "global": {"transaction_timeout": transaction_timeout, "retry_count": 2, "max_recovery_ping_interval": 2,
-                   "discovery": 0 if told else 1},
+                   "health_sensitivity": health_sensitivity, "discovery": 0 if told else 1},
         "ulnet": {"accept": "secure", "accept_port": 988},
     }
     if told:
@@ -50,6 +51,7 @@ def start_server(lab, b, **how):
     """`how`: of settings()."""
     server = b.start("server", [lab.program("load_node"), "serve", lab.write("b.yaml", settings("b", **how))])
     server.wait_for_line("ready: ")
+    return server
 
 
 def start_load(lab, a, *words, **how):
@@ -94,6 +96,13 @@ def mend_rail(node, silently):
 
 def wait_for_load(loader, operations=200):
     wait_until(lambda: progress(loader)[0] > operations, 20, "the load runs")
+
+
+def received_puts(server):
+    """What the server has received in all; ends it."""
+    status, _ = server.stop()
+    check(status == 0, f"the server ended with status {status}")
+    return int(re.search(r"^received (\d+) PUTs$", server.output(), re.MULTILINE).group(1))
 
 
 def stop_load(loader):
