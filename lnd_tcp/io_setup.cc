@@ -260,12 +260,14 @@ void IoConnection::log_end(CloseReason reason, int error) {
   Driver& driver = context_.driver;
   const std::string peer =
       peer_ != nullptr ? peer_->nid().to_string() : std::string("(unknown peer)");
-  const std::string hint =
-      reason == CloseReason::kTransmitTimeout ? stalled_frame() : privileged_port_hint(reason);
+  // A peer whose patience with half a frame ends before ours does closes first.
+  const bool stalled =
+      was_transmitting_ && driver.host.now() - transmit_progress_ >= ni_->lnd_timeout() / 2;
+  const std::string hint = stalled ? stalled_frame() : privileged_port_hint(reason);
   const std::string cause =
       fmt::format("{} {}", peer_ != nullptr ? peer : remote_.to_nid(ni_->nid().net()).to_string(),
                   to_string(reason));
-  const LogLevel level = is_failure(reason) ? LogLevel::kWarn : LogLevel::kInfo;
+  const LogLevel level = is_failure(reason) || stalled ? LogLevel::kWarn : LogLevel::kInfo;
   driver.limiter.log(driver.host.now(), level, cause,
                      "peer_ni {}: {} connection {} - {} ended: {}{}{}{}", peer, to_string(type_),
                      local_.to_string(), remote_.to_string(), to_string(reason),

@@ -258,6 +258,7 @@ class Lab:
         self._namespaces = []
         self._processes = []
         self.ports = {}  # on the bridge, by namespace and device
+        self._ports_made = 0
         self._folder = tempfile.mkdtemp(prefix="ulnet-netns-")
 
     def __enter__(self):
@@ -303,7 +304,8 @@ class Lab:
 
     def connect(self, namespace, device):
         """Puts a new device of a namespace on the bridge."""
-        port = f"port{len(self.ports) + 1}"
+        self._ports_made += 1
+        port = f"port{self._ports_made}"
         self.ports[namespace, device] = port
         self.execute(["ip", "-n", self.hub, "link", "add", port, "type", "veth", "peer", "name", device, "netns",
                       namespace])

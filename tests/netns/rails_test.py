@@ -73,6 +73,7 @@ def check_ends(report, cut_s, noticed_s):
     for failure in failures:
         check(failure["error"] == "ETIMEDOUT", f"failed, but not for want of a response: {failure}")
         check("sent_s" in failure, f"timed out, though it was never fully written: {failure}")
+        check(failure["sent_s"] <= noticed_s, f"fully written {failure['sent_s'] - cut_s} s after the cut")
         check(failure["started_s"] <= noticed_s, f"lost, though started {failure['started_s'] - cut_s} s after the cut")
         took = failure["ended_s"] - failure["started_s"]
         check(-0.01 <= took - TRANSACTION_TIMEOUT_S <= 1, f"ended after {took} s: {failure}")
