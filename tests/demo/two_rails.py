@@ -25,7 +25,8 @@ def show(lab):
     rails.start_server(lab, b, **TIMES)
     loader = rails.start_load(lab, a, "--bytes", "1048576", "--in-flight", "32", **TIMES)
     rails.wait_for_load(loader)
-    print("  PUT+ACK of 1 MiB, 32 at a time, to " + rails.NIDS["b"][0] + "; discovery finds the second rail", flush=True)
+    target = rails.NIDS["b"][0]
+    print(f"  PUT+ACK of 1 MiB, 32 at a time, to {target}; discovery finds the second rail", flush=True)
     before = rails.shares(a, 1)
     rails.cut_rail(a, silently=True)
     print("  rail 2 is cut: nothing passes, and the link still looks well", flush=True)

@@ -83,13 +83,15 @@ def check_ends(report, cut_s, noticed_s):
 
 
 def check_resends(report, received, others_max):
-    """What was sent again was not sent twice: as many PUTs were written whole as the loader was told, and the other node
-    has received those that ended well, perhaps those whose ACK was lost, and none a second time."""
+    """What was sent again was not sent twice: as many PUTs were written whole as the loader was told, and the other
+    node has received those that ended well, perhaps those whose ACK was lost, and none a second time."""
     put, node = report["kinds"]["put"], report["node"]
-    check(node["resend_count"] >= node["resent_well"] > 0, f"sent again: {node['resend_count']}, {node['resent_well']} well")
+    check(node["resend_count"] >= node["resent_well"] > 0,
+          f"sent again: {node['resend_count']}, {node['resent_well']} well")
     check(node["resent_in_vain"] == 0, f"sent again in vain: {node['resent_in_vain']}")
     written = sum(ni["sent_put"] for ni in node["nis"])
-    check(0 <= written - put["sent"] <= others_max, f"{written} PUTs were written, the loader was told of {put['sent']}")
+    check(0 <= written - put["sent"] <= others_max,
+          f"{written} PUTs were written, the loader was told of {put['sent']}")
     check(put["ok"] <= received <= put["started"] + others_max, f"{received} PUTs arrived: {put}")
 
 
