@@ -173,7 +173,10 @@ Json show_connection(const ConnectionInfo& connection) {
           {"remote", connection.remote},
           {"sent_bytes", connection.sent_bytes},
           {"received_bytes", connection.received_bytes},
-          {"queued_bytes", connection.queued_bytes}};
+          {"queued_bytes", connection.queued_bytes},
+          {"unacked_bytes", connection.unacked_bytes},
+          {"path_mtu", connection.path_mtu},
+          {"mss", connection.mss}};
 }
 
 Json peer_ni_own_keys(const PeerNiInfo& ni) {

@@ -118,6 +118,10 @@ class Parser {
     ping->add_option("-t,--timeout", timeout_, "seconds to wait for an answer (default: 1)");
     ping->add_option("NID", command_.targets,
                      "NIDs: comma lists, ranges such as 10.0.0.[1-9]@tcp, host names");
+    CLI::App* path = leaf(*group("check", "look for what is wrong"), "path",
+                          "send messages of growing size to a node until one does not arrive");
+    path->add_option("-s,--source", command_.source, "local NID to send from");
+    path->add_option("NID", command_.nid, "NID of the node");
     add_fault_commands();
     leaf(app_, "version", "show the versions of this program and of the daemon");
     quiet(app_);
@@ -264,7 +268,8 @@ class Parser {
           fmt::format("unknown word '{}'{}", words.front(), suggest(words.front(), *last)));
     }
     const bool takes_targets = command_.name == "ping" || command_.name == "discover";
-    const bool no_target = takes_targets && command_.targets.empty();
+    const bool no_target = (takes_targets && command_.targets.empty()) ||
+                           (command_.name == "check path" && command_.nid.empty());
     const bool no_value = command_.name == "set" && command_.value.empty();
     if (std::find(leaves_.begin(), leaves_.end(), last) == leaves_.end() || no_target || no_value) {
       auto result = fault(no_target  ? "no NID is given"

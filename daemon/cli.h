@@ -16,7 +16,8 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitHelp = 1;       // help was asked for
 inline constexpr int kExitNetDown = 156;  // -ENETDOWN, of stats and global
 inline constexpr int kExitFailed = 234;   // -EINVAL, most failures
-inline constexpr int kExitUsage = 255;    // -1, words that make no command; a ping that failed
+inline constexpr int kExitUsage =
+    255;  // -1, words that make no command; a ping or check that failed
 
 struct CliCommand {
   // As in the control protocol: "net show", "ping", ...

@@ -200,6 +200,38 @@ Json pong_or_error(const std::string& nid, const Result<Found>& result) {
        {{"errno", status.code()}, {"name", errno_name(status.code())}, {"text", status.text()}}}};
 }
 
+Json show_path(const Nid& nid, const PathCheckReport& report) {
+  Json sizes = Json::array();
+  Json largest = "none";
+  for (const PathCheckSize& size : report.sizes) {
+    Json entry = {{"bytes", size.bytes},
+                  {"result", size.status.is_ok() ? "passed" : errno_name(size.status.code())},
+                  {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(size.took).count()}};
+    if (size.status.is_ok()) {
+      largest = size.bytes;
+    } else {
+      entry["reason"] = size.status.text();
+    }
+    sizes.push_back(std::move(entry));
+  }
+  const ConnectionInfo& connection = report.connection;
+  Json path = {{"nid", nid.to_string()},
+               {"source", report.source.to_string()},
+               {"connection", connection.local + " - " + connection.remote},
+               {"path_mtu", connection.path_mtu},
+               {"mss", connection.mss},
+               {"sizes", std::move(sizes)},
+               {"largest", largest}};
+  // Small ones have passed, and this one needs segments as large as TCP makes them.
+  if (!report.passed() && report.sizes.size() > 1) {
+    path["advice"] = fmt::format(
+        "compare the MTU of each hop with path_mtu {}; a hop with less must be able to tell by "
+        "ICMP",
+        connection.path_mtu);
+  }
+  return path;
+}
+
 // The pings or discoveries of one request; the last one to end answers.
 class PingBatch {
  public:
@@ -257,6 +289,7 @@ const Commands::Row* Commands::find(std::string_view command) {
       {"version", false, &Commands::version},
       {"ping", false, nullptr, &Commands::ping},
       {"discover", false, nullptr, &Commands::discover},
+      {"check path", true, nullptr, &Commands::check_path},
       {"fault drop add", true, &Commands::fault<add_fault, kDrop>},
       {"fault drop del", true, &Commands::fault<del_faults, kDrop>},
       {"fault drop reset", true, &Commands::fault<reset_faults, kDrop>},
@@ -520,6 +553,19 @@ void Commands::discover(const Json& json, Done done) {
                      batch->finish(i, result);
                    });
   }
+}
+
+void Commands::check_path(const Json& json, Done done) {
+  Args args(json);
+  const std::optional<Nid> nid = args.nid("nid");
+  const std::optional<Nid> source = args.nid("source");
+  if (const Status status = args.finish(); !status.is_ok()) return done(Failure(status));
+  if (!nid) return done(fail(EINVAL, "no NID is given"));
+  node_.check_path({.nid = *nid, .source = source.value_or(Nid::any())},
+                   [nid = *nid, done = std::move(done)](const Result<PathCheckReport>& report) {
+                     if (!report) return done(Failure(report.error()));
+                     done(Json{{"path", show_path(nid, *report)}});
+                   });
 }
 
 Status Commands::begin_pings(size_t count) {

@@ -19,6 +19,8 @@
 //   peer add      primary, nids; non_mr, lock_primary      {}; a change
 //   peer del      primary, nids; force                     {}; a change
 //   discover      nids (1..128), force                     as ping
+//   check path    nid, needed; source                      {"path": {...}}; as a change, for it
+//                                                          loads the path
 //   ping          nids (1..128), source, timeout_ms        {"results": [{"nid", "pong" or "error"},
 //   ...]}, in their order version                                                {"version":
 //   "0.1.0", "nids": [...]}
@@ -64,9 +66,9 @@ class Commands {
   // Whether the command alters the node. False for an unknown one.
   static bool is_change(std::string_view command);
 
-  // `done` runs exactly once: before this returns for all but `ping` and `discover`, which answer
-  // from the node's threads. Errors: ENOSYS unknown command, EINVAL an argument (named), ESRCH no
-  // such net, EBUSY too many pings.
+  // `done` runs exactly once: before this returns for all but `ping`, `discover` and `check path`,
+  // which answer from the node's threads. Errors: ENOSYS unknown command, EINVAL an argument
+  // (named), ESRCH no such net, EBUSY too many pings.
   void execute(const Request& request, Done done);
 
  private:
@@ -93,6 +95,7 @@ class Commands {
   }
   void ping(const Json& args, Done done);
   void discover(const Json& args, Done done);
+  void check_path(const Json& args, Done done);
   Status begin_pings(size_t count);
 
   NodeView& node_;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/path_check.h"
 #include "ulnet/endpoint.h"
 
 namespace ulnet::daemon {
@@ -38,6 +39,7 @@ class NodeView {
   // `done` runs exactly once, on any thread, perhaps before this returns.
   virtual void ping(const PingArgs& args, Endpoint::PingDone done) = 0;
   virtual void discover(const DiscoverArgs& args, Endpoint::DiscoverDone done) = 0;
+  virtual void check_path(const PathCheckArgs& args, PathChecker::Done done) = 0;
 };
 
 }  // namespace ulnet::daemon

@@ -15,6 +15,7 @@
 #include "daemon/cli.h"
 #include "daemon/commands.h"
 #include "daemon/control_client.h"
+#include "daemon/path_check.h"
 #include "daemon/ping_targets.h"
 #include "ulnet/global_fields.h"
 
@@ -27,6 +28,10 @@ using config::ErrorBlock;
 constexpr std::chrono::milliseconds kDaemonPatience{10'000};
 // A silent node is given up after the node's transaction timeout, at most a day.
 constexpr std::chrono::milliseconds kDiscoverPatience = std::chrono::hours(24);
+
+// Each size has its limit.
+constexpr auto kCheckPatience =
+    kDaemonPatience + PathChecker::kTimePerSize * PathChecker::kSizes.size();
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -257,9 +262,23 @@ int version(const CliCommand& command) {
   return kExitOk;
 }
 
+int check_path(const CliCommand& command) {
+  Json args = {{"nid", command.nid}};
+  if (!command.source.empty()) args["source"] = command.source;
+  Result<ControlClient> client = ControlClient::connect(command.socket);
+  if (!client) return report(command, errno_of(client.error()), client.error().text());
+  const Reply reply = client->call(command.name, std::move(args), kCheckPatience);
+  if (!reply) return report(command, -reply.error().code(), reply.error().text());
+  print_tree(command, *reply, config::kIndentPing);
+  const Json& sizes = (*reply)["path"]["sizes"];
+  const bool passed = !sizes.empty() && sizes.back().value("result", "") == "passed";
+  return passed ? kExitOk : kExitUsage;
+}
+
 int run(const CliCommand& command) {
   if (command.name == "ping" || command.name == "discover") return ping_or_discover(command);
   if (command.name == "peer add" || command.name == "peer del") return change_peer(command);
+  if (command.name == "check path") return check_path(command);
   if (command.name == "version") return version(command);
   Result<ControlClient> client = ControlClient::connect(command.socket);
   if (!client) return report(command, errno_of(client.error()), client.error().text());

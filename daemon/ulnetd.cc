@@ -44,7 +44,7 @@ struct Options {
 
 class EndpointView final : public NodeView {
  public:
-  explicit EndpointView(Endpoint& endpoint) : endpoint_(endpoint) {}
+  explicit EndpointView(Endpoint& endpoint) : endpoint_(endpoint), path_checker_(endpoint) {}
   std::vector<NetInfo> nets() const override { return endpoint_.nets(); }
   std::vector<PeerInfo> peers() const override { return endpoint_.peers(); }
   Statistics statistics() const override { return endpoint_.statistics(); }
@@ -82,9 +82,13 @@ class EndpointView final : public NodeView {
   void ping(const PingArgs& args, Endpoint::PingDone done) override {
     endpoint_.ping(args, std::move(done));
   }
+  void check_path(const PathCheckArgs& args, PathChecker::Done done) override {
+    path_checker_.start(args, std::move(done));
+  }
 
  private:
   Endpoint& endpoint_;
+  PathChecker path_checker_;
 };
 
 // The options, or the exit status when there is nothing more to do.

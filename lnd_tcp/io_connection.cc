@@ -470,7 +470,12 @@ ConnectionInfo IoConnection::info() {
   info.direction = rx_.role() == Connection::Role::kActive ? "active" : "passive";
   info.local = local_.to_string();
   info.remote = remote_.to_string();
+  // In this order: what is taken for acknowledged is never more than the peer's TCP has.
   info.sent_bytes = sent_bytes_.load(std::memory_order_relaxed);
+  info.unacked_bytes = std::min(info.sent_bytes, unacknowledged_bytes(fd_.get()));
+  const PathSizes sizes = path_sizes(fd_.get());
+  info.path_mtu = sizes.path_mtu;
+  info.mss = sizes.mss;
   info.received_bytes = received_bytes_.load(std::memory_order_relaxed);
   const std::lock_guard lock(ni_->mutex());
   info.type = to_string(type_);

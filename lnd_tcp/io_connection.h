@@ -102,6 +102,8 @@ class IoConnection final : public std::enable_shared_from_this<IoConnection>, pu
   void handle_setup_deadline();
   Completion dial_failure(CloseReason reason, int error) const;
   void log_end(CloseReason reason, int error);
+  std::string privileged_port_hint(CloseReason reason) const;
+  std::string stalled_frame();
 
   // Data (io_connection.cc).
   void watch();  // has libuv watch for what we wait for

@@ -3,12 +3,19 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "lnd_tcp/io_connection.h"
 #include "lnet/base/assert.h"
 
 namespace ulnet::tcp {
+namespace {
+
+// A frame up to this passes wherever IP does: IPv6's least MTU without the headers of IPv6 and TCP.
+constexpr uint32_t kAnyPathBytes = 1280 - 60;
+
+}  // namespace
 
 // ---------------------------------------------------------------- active
 
@@ -251,27 +258,55 @@ void IoConnection::prepare_socket(const Nid& peer) {
 void IoConnection::log_end(CloseReason reason, int error) {
   if (reason == CloseReason::kShutdown || reason == CloseReason::kNone) return;
   Driver& driver = context_.driver;
-  const bool active = rx_.role() == Connection::Role::kActive;
   const std::string peer =
       peer_ != nullptr ? peer_->nid().to_string() : std::string("(unknown peer)");
-  std::string hint;
-  // An acceptor that wants privileged ports closes before it reads (spec 1.4): tell who looks at
-  // this end.
-  if (active && !attached_ && received_bytes_ == 0 && local_.port() > kPrivilegedPortMax &&
-      (reason == CloseReason::kEndOfStream || reason == CloseReason::kReset)) {
-    hint = fmt::format(
-        "; the peer closed before any answer and our source port {} is above {}: its acceptor "
-        "probably runs accept=secure",
-        local_.port(), kPrivilegedPortMax);
-  }
+  // A peer whose patience with half a frame ends before ours does closes first.
+  const bool stalled =
+      was_transmitting_ && driver.host.now() - transmit_progress_ >= ni_->lnd_timeout() / 2;
+  const std::string hint = stalled ? stalled_frame() : privileged_port_hint(reason);
   const std::string cause =
       fmt::format("{} {}", peer_ != nullptr ? peer : remote_.to_nid(ni_->nid().net()).to_string(),
                   to_string(reason));
-  const LogLevel level = is_failure(reason) ? LogLevel::kWarn : LogLevel::kInfo;
+  const LogLevel level = is_failure(reason) || stalled ? LogLevel::kWarn : LogLevel::kInfo;
   driver.limiter.log(driver.host.now(), level, cause,
                      "peer_ni {}: {} connection {} - {} ended: {}{}{}{}", peer, to_string(type_),
                      local_.to_string(), remote_.to_string(), to_string(reason),
                      error != 0 ? ", " : "", error != 0 ? errno_text(error) : "", hint);
+}
+
+// An acceptor that wants privileged ports closes before it reads (spec 1.4): tells who looks at
+// this end.
+std::string IoConnection::privileged_port_hint(CloseReason reason) const {
+  const bool closed = reason == CloseReason::kEndOfStream || reason == CloseReason::kReset;
+  if (!closed || rx_.role() != Connection::Role::kActive || attached_) return {};
+  if (received_bytes_ > 0 || local_.port() <= kPrivilegedPortMax) return {};
+  return fmt::format(
+      "; the peer closed before any answer and our source port {} is above {}: its acceptor "
+      "probably runs accept=secure",
+      local_.port(), kPrivilegedPortMax);
+}
+
+// How far the frame has come that makes no progress; and where large segments are lost while small
+// ones pass, as behind a link of a smaller MTU whose ICMP is filtered, what to look at.
+std::string IoConnection::stalled_frame() {
+  std::optional<TransmitQueue::Unacknowledged> frame;
+  {
+    const std::lock_guard lock(ni_->mutex());
+    if (!transmit_.writing) frame = transmit_.queue.first_unacknowledged(seen_acknowledged_);
+  }
+  if (!frame) return {};
+  const PathSizes path = path_sizes(fd_.get());
+  std::string text = fmt::format(
+      "; {} of the {} bytes of a message are written, of these the peer's TCP has acknowledged {}",
+      frame->written, frame->bytes, frame->acknowledged);
+  const bool heard = peer_ != nullptr && peer_->last_heard() > transmit_progress_;
+  if (heard && frame->bytes > kAnyPathBytes) {
+    text += fmt::format(
+        ", while small messages still come from this peer: does each hop carry the path MTU of {} "
+        "(MSS {}) that our TCP uses? 'ulnetctl check path {} --source {}' tells",
+        path.path_mtu, path.mss, peer_->nid().to_string(), ni_->nid().to_string());
+  }
+  return text;
 }
 
 }  // namespace ulnet::tcp

@@ -252,6 +252,13 @@ uint64_t unacknowledged_bytes(int fd) {
   return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
+PathSizes path_sizes(int fd) {
+  tcp_info info = {};
+  socklen_t length = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
+  return {.path_mtu = info.tcpi_pmtu, .mss = info.tcpi_snd_mss};
+}
+
 int take_socket_error(int fd) {
   int error = 0;
   socklen_t length = sizeof error;

@@ -72,6 +72,12 @@ std::string arrival_device(int fd);
 
 // Bytes that the peer's TCP has not acknowledged; 0 when the socket is gone.
 uint64_t unacknowledged_bytes(int fd);
+// How our TCP cuts what it sends, in bytes; zeroes when the socket is gone.
+struct PathSizes {
+  uint32_t path_mtu = 0;
+  uint32_t mss = 0;
+};
+PathSizes path_sizes(int fd);
 // The pending error of the socket, and clears it.
 int take_socket_error(int fd);
 

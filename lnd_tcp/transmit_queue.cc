@@ -194,6 +194,8 @@ size_t TransmitQueue::handle_written(size_t n, std::vector<SendId>* done) {
     n -= left;
     front_written_ = 0;
     if (frame.is_message) done->push_back(frame.id);
+    last_end_ += frame.bytes();
+    ends_[frames_written_++ % kRememberedMax] = last_end_;
     sending_.pop_front();
     ++frames;
   }
@@ -207,6 +209,24 @@ void TransmitQueue::abandon_batch(std::vector<Abandoned>* abandoned) {
   }
   sending_.clear();
   front_written_ = 0;
+}
+
+std::optional<TransmitQueue::Unacknowledged> TransmitQueue::first_unacknowledged(
+    uint64_t acknowledged) {
+  // Where frame number `i` began is where the one before it ended: one of what is kept is that.
+  const uint64_t oldest =
+      frames_written_ < kRememberedMax ? 0 : frames_written_ - kRememberedMax + 1;
+  for (uint64_t i = oldest; i < frames_written_; ++i) {
+    const uint64_t begin = i == 0 ? 0 : ends_[(i - 1) % kRememberedMax];
+    const uint64_t end = ends_[i % kRememberedMax];
+    if (acknowledged < begin) return std::nullopt;
+    if (acknowledged >= end) continue;
+    const auto bytes = static_cast<uint32_t>(end - begin);
+    return Unacknowledged{bytes, static_cast<uint32_t>(acknowledged - begin), bytes};
+  }
+  if (sending_.empty() || front_written_ == 0) return std::nullopt;
+  return Unacknowledged{sending_[0].bytes(), static_cast<uint32_t>(acknowledged - last_end_),
+                        front_written_};
 }
 
 }  // namespace ulnet::tcp

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -117,7 +118,18 @@ class TransmitQueue {
   size_t handle_written(size_t n, std::vector<SendId>* done);
   void abandon_batch(std::vector<Abandoned>* abandoned);
 
+  // The first frame that was begun and is not within the first `acknowledged` of all bytes written
+  // so far; nothing when there is none, or when it lies further back than this queue remembers.
+  struct Unacknowledged {
+    uint32_t bytes = 0;  // of the frame
+    uint32_t acknowledged = 0;
+    uint32_t written = 0;
+  };
+  std::optional<Unacknowledged> first_unacknowledged(uint64_t acknowledged);
+
  private:
+  static constexpr size_t kRememberedMax = 64;  // frames, for first_unacknowledged()
+
   static uint64_t expire_ring(FrameRing& ring, size_t first, Time now,
                               std::vector<SendId>* expired);
 
@@ -125,6 +137,10 @@ class TransmitQueue {
   uint64_t queued_bytes_ = 0;
   FrameRing sending_;
   uint32_t front_written_ = 0;  // bytes of sending_[0] that are gone
+  // Of whole frames, among all bytes written: where each ended; the last ones, by number modulo.
+  std::array<uint64_t, kRememberedMax> ends_ = {};
+  uint64_t frames_written_ = 0;
+  uint64_t last_end_ = 0;
 };
 
 }  // namespace ulnet::tcp

@@ -6,6 +6,7 @@
 #     ulnet_perf 10.198.0.11@tcp ────── veth      ulnet_perf 10.198.0.12@tcp
 #
 # The daemons ping each other; the pair of ulnet_perf moves BYTES of PUT and BYTES of GET, and compares every byte.
+# Then, as root, two nodes with two rails, one of which is cut under load (two_rails.py).
 # Everything made here is gone at the end, also when interrupted.
 #
 # Usage: demo.sh BIN_DIR [BYTES]
@@ -124,7 +125,10 @@ if make_namespaces; then
   echo "two nodes in network namespaces joined by veth"
   IN_A=(ip netns exec "ulnet-a-$$") IN_B=(ip netns exec "ulnet-b-$$")
   run_scenario veth 988 secure 10.198.0.1@tcp 10.198.0.2@tcp 10.198.0.11@tcp 10.198.0.12@tcp
+  print_table
+  printf '\ntwo nodes with two rails in network namespaces\n'
+  python3 -B "$HERE/two_rails.py" "$BIN"
 else
   echo "skipped: two network namespaces (they need root and the right to make them)"
+  print_table
 fi
-print_table

@@ -603,6 +603,22 @@ add:
         self.assertIn("127.0.0.50@tcp", names)
         self.assertNotIn("127.0.0.60@tcp", names)
 
+    def test_a_path_is_checked_up_to_the_largest_message(self):
+        a, b = self.pair()
+        done = ctl(a, "--json", "check", "path", b.nid)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        path = json.loads(done.stdout)["path"]
+        self.assertEqual((path["nid"], path["source"], path["largest"]), (b.nid, a.nid, 1 << 20))
+        self.assertTrue(path["connection"].startswith("127.0.0.2:"), path)
+        self.assertEqual({size["result"] for size in path["sizes"]}, {"passed"})
+        absent = ctl(a, "check", "path", "127.0.0.9@tcp")
+        self.assertEqual(absent.returncode, 255)
+        self.assertIn("result: ECONNREFUSED", absent.stdout)
+        self.assertIn("largest: none", absent.stdout)
+        wrong = ctl(a, "check", "path", "127.0.0.9@tcp7")
+        self.assertEqual(wrong.returncode, 234)
+        self.assertIn("no local NI can reach 127.0.0.9@tcp7", wrong.stderr)
+
     # DS-3, DS-7: peers hear at once that a node takes part no more, and again.
     def test_discovery_is_switched_while_it_runs(self):
         a, b = self.pair()

@@ -230,6 +230,18 @@ class Node:
         words = self.run(["cat", f"{folder}/rx_bytes", f"{folder}/tx_bytes"]).stdout.split()
         return int(words[0]), int(words[1])
 
+    def set_carrier(self, device, up):
+        """Pulls the plug at the other end of the wire, or puts it back."""
+        self.lab.execute(["ip", "-n", self.lab.hub, "link", "set", self._port(device), "up" if up else "down"])
+
+    def set_silent(self, device, silent):
+        """The bridge takes nothing from the device and gives it nothing, while its carrier stays; or does again."""
+        state = "0" if silent else "3"  # disabled, forwarding
+        self.lab.execute(["bridge", "-n", self.lab.hub, "link", "set", "dev", self._port(device), "state", state])
+
+    def _port(self, device):
+        return self.lab.ports[self.namespace, device]
+
     def mac(self, device):
         return self.run(["cat", f"/sys/class/net/{device}/address"]).stdout.strip()
 
@@ -245,7 +257,8 @@ class Lab:
         self._prefix = f"ulnet-{os.getpid()}-"
         self._namespaces = []
         self._processes = []
-        self._ports = 0
+        self.ports = {}  # on the bridge, by namespace and device
+        self._ports_made = 0
         self._folder = tempfile.mkdtemp(prefix="ulnet-netns-")
 
     def __enter__(self):
@@ -291,8 +304,9 @@ class Lab:
 
     def connect(self, namespace, device):
         """Puts a new device of a namespace on the bridge."""
-        self._ports += 1
-        port = f"port{self._ports}"
+        self._ports_made += 1
+        port = f"port{self._ports_made}"
+        self.ports[namespace, device] = port
         self.execute(["ip", "-n", self.hub, "link", "add", port, "type", "veth", "peer", "name", device, "netns",
                       namespace])
         self.execute(["ip", "-n", self.hub, "link", "set", port, "master", "br0", "up"])

@@ -59,6 +59,14 @@ Status attach(Endpoint& endpoint, uint32_t portal, uint32_t operation,
   return attached ? Status::ok() : attached.error();
 }
 
+uint64_t received_puts(const Endpoint& node) {
+  uint64_t puts = 0;
+  for (const NetInfo& net : node.nets()) {
+    for (const NiInfo& ni : net.nis) puts += ni.stats.received.put;
+  }
+  return puts;
+}
+
 int serve(const Options& options) {
   const bench::StopSignals signals;
   std::vector<uint8_t> sink(kPayloadBytesMax);
@@ -77,6 +85,7 @@ int serve(const Options& options) {
   std::fflush(stdout);
   std::array<Event, 256> events;
   while (!signals.received()) node.poll_events(events, std::chrono::milliseconds(20));
+  fmt::print("received {} PUTs\n", received_puts(node));
   fmt::print("stopping with {} messages held\n", node.statistics().msgs_alloc);
   node.stop();
   return 0;

@@ -16,6 +16,13 @@ constexpr milliseconds kRest{20};
 // For the node to take back what its last operations held: an event comes before its credits.
 constexpr milliseconds kSettle{200};
 
+// Told one by one; all are counted.
+constexpr size_t kFailuresMax = 10000;
+
+double seconds(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
 bool is_transfer(LoadKind kind) {
   return kind != LoadKind::kPing;
 }
@@ -75,6 +82,7 @@ void Loader::start(Slot& slot) {
   slot.sent = slot.responded = false;
   slot.status = 0;
   slot.started = Clock::now();
+  slot.sent_at = {};
   ++active_;
   ++started_;
   ++tallies_[static_cast<size_t>(slot.kind)].started;
@@ -124,7 +132,10 @@ void Loader::note_event(Slot& slot, const Event& event) {
   if (event.status != 0 && slot.status == 0) slot.status = event.status;
   if (event.kind == EventKind::kSend) {
     if (std::exchange(slot.sent, true)) fault("a second SEND event");
-    if (event.status == 0) ++tallies_[static_cast<size_t>(slot.kind)].sent;
+    if (event.status == 0) {
+      ++tallies_[static_cast<size_t>(slot.kind)].sent;
+      slot.sent_at = Clock::now();
+    }
   }
   if (event.kind == EventKind::kAck || event.kind == EventKind::kReply) {
     if (std::exchange(slot.responded, true)) fault("a second response");
@@ -138,18 +149,34 @@ void Loader::end(Slot& slot) {
   Tally& tally = tallies_[static_cast<size_t>(slot.kind)];
   slot.active = false;
   --active_;
-  longest_ = std::max(longest_, Clock::now() - slot.started);
+  const Clock::time_point now = Clock::now();
+  longest_ = std::max(longest_, now - slot.started);
   if (slot.status != 0) {
     ++tally.failed[errno_name(slot.status)];
     ++ended_failed_;
-    slot.not_before = Clock::now() + kRest;
+    note_failure(slot, now);
+    slot.not_before = now + kRest;
     return;
+  }
+  const Clock::time_point before = std::exchange(last_success_, now);
+  if (before != Clock::time_point{} && now - before > stall_) {
+    stall_ = now - before;
+    stall_begin_ = before;
   }
   if (is_transfer(slot.kind) && !(slot.sent && slot.responded))
     fault("success without SEND and response");
   if (slot.kind == LoadKind::kGet && bench::find_difference(slot.memory, 0)) fault("wrong bytes");
   ++tally.ok;
   ++ended_ok_;
+}
+
+void Loader::note_failure(const Slot& slot, Clock::time_point now) {
+  if (failures_.size() == kFailuresMax) return;
+  failures_.push_back({{"kind", kLoadKindNames[static_cast<size_t>(slot.kind)]},
+                       {"error", errno_name(slot.status)},
+                       {"started_s", seconds(slot.started)},
+                       {"ended_s", seconds(now)}});
+  if (slot.sent_at != Clock::time_point{}) failures_.back()["sent_s"] = seconds(slot.sent_at);
 }
 
 void Loader::fault(const std::string& text) {
@@ -159,10 +186,13 @@ void Loader::fault(const std::string& text) {
 // What must be back where it was when nothing is under way.
 void Loader::look_at_node() {
   const Statistics stats = endpoint_->statistics();
-  node_ = {{"msgs_alloc", stats.msgs_alloc}, {"rst_alloc", stats.rst_alloc},
-           {"send_count", stats.send_count}, {"recv_count", stats.recv_count},
-           {"drop_count", stats.drop_count}, {"response_timeouts", stats.response_timeout_count},
-           {"nis", nlohmann::json::array()}, {"peer_nis", nlohmann::json::array()}};
+  node_ = {
+      {"msgs_alloc", stats.msgs_alloc},         {"rst_alloc", stats.rst_alloc},
+      {"send_count", stats.send_count},         {"recv_count", stats.recv_count},
+      {"drop_count", stats.drop_count},         {"response_timeouts", stats.response_timeout_count},
+      {"resend_count", stats.resend_count},     {"resent_well", stats.successful_resends},
+      {"resent_in_vain", stats.failed_resends}, {"nis", nlohmann::json::array()},
+      {"peer_nis", nlohmann::json::array()}};
   for (const CounterInfo& drop : stats.drops) {
     if (drop.value > 0) node_["drops"][drop.name] = drop.value;
   }
@@ -204,7 +234,13 @@ nlohmann::json Loader::report() const {
                                                         {"failed", tally.failed}};
   }
   const auto longest_ms = std::chrono::duration_cast<milliseconds>(longest_).count();
-  return {{"kinds", kinds}, {"faults", faults_}, {"longest_ms", longest_ms}, {"node", node_}};
+  const auto stall_ms = std::chrono::duration_cast<milliseconds>(stall_).count();
+  return {{"kinds", kinds},
+          {"faults", faults_},
+          {"failures", failures_},
+          {"longest_ms", longest_ms},
+          {"longest_stall", {{"begin_s", seconds(stall_begin_)}, {"ms", stall_ms}}},
+          {"node", node_}};
 }
 
 }  // namespace ulnet::netns

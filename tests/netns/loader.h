@@ -51,7 +51,8 @@ class Loader {
   uint64_t ended_failed() const { return ended_failed_; }
 
   // After run(): what was started, how it ended, and what the node counted and still held when the
-  // last operation had ended. No fault has been seen when "faults" is empty.
+  // last operation had ended. Times "..._s" are seconds of CLOCK_MONOTONIC, which other programs of
+  // this host share. No fault has been seen when "faults" is empty.
   nlohmann::json report() const;
 
  private:
@@ -74,6 +75,7 @@ class Loader {
     bool responded = false;  // its ACK or REPLY came
     int32_t status = 0;      // first failure
     Clock::time_point started;
+    Clock::time_point sent_at;  // of its SEND event, if that came and was good
     Clock::time_point not_before;
     std::vector<uint8_t> memory;
   };
@@ -85,6 +87,7 @@ class Loader {
   void handle_event(const Event& event);
   void note_event(Slot& slot, const Event& event);
   void end(Slot& slot);
+  void note_failure(const Slot& slot, Clock::time_point now);
   void fault(const std::string& text);
   void look_at_node();
 
@@ -96,7 +99,11 @@ class Loader {
   std::array<Tally, 4> tallies_;
   std::map<std::string, uint64_t> faults_;
   Clock::duration longest_{};
-  nlohmann::json node_;  // of look_at_node()
+  Clock::time_point last_success_{};
+  Clock::time_point stall_begin_{};  // the longest time between two successes, if there were two
+  Clock::duration stall_{};
+  nlohmann::json failures_ = nlohmann::json::array();  // the first kFailuresMax
+  nlohmann::json node_;                                // of look_at_node()
   std::atomic<uint64_t> ended_ok_{0};
   std::atomic<uint64_t> ended_failed_{0};
   std::atomic<bool> stop_requested_{false};

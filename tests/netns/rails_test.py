@@ -1,67 +1,33 @@
 #!/usr/bin/env python3
-"""T2: two nodes with a rail on each of two nets, each told of the other's NIDs by `peer:`.
-
-      namespace a                                            namespace b
-      10.0.1.1@tcp   eth0 ──────┐                  ┌────── eth0   10.0.1.2@tcp
-                                br0 (namespace hub)
-      10.0.2.1@tcp1  eth1 ──────┘                  └────── eth1   10.0.2.2@tcp1
-
-Healthy rails share the messages; when one is cut the traffic goes on by the other, and comes back.
+"""T2: two nodes with two rails (rails.py). Healthy rails share the messages; when one is cut under load, silently or
+with its carrier, what was not fully written goes by the other, what was ends once, and both are used when it is back.
 """
 
-import json
-import re
 import time
 
 from lab import check, run, wait_until
+from rails import (LND_TIMEOUT_S, NIDS, TRANSACTION_TIMEOUT_S, cut_rail, make_namespaces, mend_rail, received_puts,
+                   report_of, shares, start_load, start_server, stop_load, wait_for_load)
 
-LND_TIMEOUT_S = 3
 IN_FLIGHT = 32
-TRANSACTION_TIMEOUT_S = 10  # LND timeout x (2 retries + 1) + 1
-NIDS = {"a": ("10.0.1.1@tcp", "10.0.2.1@tcp1"), "b": ("10.0.1.2@tcp", "10.0.2.2@tcp1")}
+# A stalled connection is looked for once in a second, and this host has other things to do.
+NOTICED_S = {"silently": LND_TIMEOUT_S + 1.5, "by carrier": 1}
+# Of the silent rail at most one LND time-out; of the other nothing but what the cut connections hold waits.
+STALL_MAX_MS = {how: seconds * 1000 for how, seconds in NOTICED_S.items()}
+# A silent NI is pinged every 2 s, plus up to a quarter, and connected to anew after 0.5 s; once it answers, each of ten
+# pings, one in a second, gives back what one lost response took. The last of these is counted when it has timed out.
+RECOVERY_MAX_S = 2 * 1.25 + 0.5 + 10 * 1.25 + 1
+PUSHES_MAX = 8  # discovery's own PUTs
 
 
-def settings(own, other):
-    tunables = {"lnd tunables": {"timeout": LND_TIMEOUT_S, "conns_per_peer": 1, "min_reconnectms": 100,
-                                 "max_reconnectms": 500}}
-    return json.dumps({
-        "net": [{"net type": nid.partition("@")[2], "local NI(s)": [{"nid": nid, **tunables}]} for nid in NIDS[own]],
-        "peer": [{"primary nid": NIDS[other][0], "Multi-Rail": True, "peer ni": [{"nid": nid} for nid in NIDS[other]]}],
-        "global": {"transaction_timeout": TRANSACTION_TIMEOUT_S, "retry_count": 2, "max_recovery_ping_interval": 2},
-        "ulnet": {"accept": "secure", "accept_port": 988},
-    })
-
-
-def make_nodes(lab):
-    a = lab.node("a", eth0=["10.0.1.1/24"], eth1=["10.0.2.1/24"])
-    b = lab.node("b", eth0=["10.0.1.2/24"], eth1=["10.0.2.2/24"])
-    for node in (a, b):  # both NICs of a node hang on one bridge: each answers for its own address only
-        for device in ("all", "eth0", "eth1"):
-            for name, value in (("arp_ignore", 1), ("arp_announce", 2), ("rp_filter", 2)):
-                node.sysctl(f"net.ipv4.conf.{device}.{name}", value)
-    server = b.start("server", [lab.program("load_node"), "serve", lab.write("b.yaml", settings("b", "a"))])
-    server.wait_for_line("ready: ")
-    return a, b
-
-
-def start_load(lab, node, *words):
-    return node.start("loader", [lab.program("load_node"), "load", lab.write("a.yaml", settings("a", "b")), "--path",
-                                 NIDS["b"][0], "--kinds", "put", *words])
-
-
-def report_of(loader):
-    return json.loads(loader.output().splitlines()[-1])[0]
-
-
-def progress(loader):
-    """Operations that ended well and badly so far."""
-    lines = re.findall(r"^progress (\d+) (\d+)$", loader.output(), re.MULTILINE)
-    return (int(lines[-1][0]), int(lines[-1][1])) if lines else (0, 0)
+def both_carry(parts):
+    return parts and all(0.35 <= part <= 0.65 for part in parts)
 
 
 def rails_share(lab):
-    """Two healthy rails carry half of the messages each."""
-    a, _ = make_nodes(lab)
+    """Two healthy rails, found by discovery, carry half of the messages each."""
+    a, b = make_namespaces(lab)
+    start_server(lab, b)
     loader = start_load(lab, a, "--operations", "4000", "--bytes", "1000", "--in-flight", "8")
     check(loader.wait(60) == 0, "the loader failed")
     report = report_of(loader)
@@ -72,32 +38,76 @@ def rails_share(lab):
         check(abs(sent[nid] / total - 0.5) <= 0.02, f"shares of the rails: {sent}")
 
 
-def rail_cut(lab):
-    """One rail is cut under load: each operation ends once, well or by its time-out, and the load goes on at once on
-    the other rail; when the rail is back both carry load."""
-    a, b = make_nodes(lab)
-    loader = start_load(lab, a, "--bytes", "1000000", "--in-flight", str(IN_FLIGHT))
-    wait_until(lambda: progress(loader)[0] > 200, 20, "the load runs")
-    b.ip("link", "set", "eth1", "down")
-    cut = time.monotonic()
-    before = progress(loader)[0]
-    wait_until(lambda: progress(loader)[0] > before + 500, LND_TIMEOUT_S + 3, "the load goes on by the other rail")
-    stalled = time.monotonic() - cut
-    time.sleep(max(0, LND_TIMEOUT_S + 1 - stalled))  # the cut rail's sockets have been given up by now
-    b.ip("link", "set", "eth1", "up")
+def cut_and_mend(lab, how, told=False):
+    """A load during which a rail is cut, and mended when the cut has been noticed."""
+    silently = how == "silently"
+    a, b = make_namespaces(lab)
+    server = start_server(lab, b, told=told)
+    loader = start_load(lab, a, "--bytes", "1048576", "--in-flight", str(IN_FLIGHT), told=told)
+    wait_for_load(loader)
+    parts = shares(a, 1)
+    check(both_carry(parts), f"shares of the rails before the cut: {parts}")
 
-    moved = a.moved_bytes("eth1")[1]
-    wait_until(lambda: a.moved_bytes("eth1")[1] > moved + 50_000_000, 20, "the rail that is back carries load again")
-    status, _ = loader.stop(TRANSACTION_TIMEOUT_S + 10)
-    check(status == 0, f"the loader ended with status {status}")
-    report = report_of(loader)
+    cut_s = cut_rail(a, silently)
+    time.sleep(LND_TIMEOUT_S + 2)  # the cut rail's connections have been given up by now
+    parts = shares(a, 1)
+    check(parts and parts[1] < 0.05, f"shares of the rails while the second is cut: {parts}")
+    mended_s = mend_rail(a, silently)
+    worst_s = max(mended_s, cut_s + NOTICED_S[how] + TRANSACTION_TIMEOUT_S)
+    wait_until(lambda: both_carry(shares(a, 0.5)), worst_s - mended_s + RECOVERY_MAX_S, "both rails carry load again")
+    print(f"    both rails carry load again {time.monotonic() - mended_s:.1f} s after it was mended")
+    report = stop_load(loader)
+    stall_ms, put = report["longest_stall"]["ms"], report["kinds"]["put"]
+    print(f"    {put['started']} operations, {report['node']['resend_count']} sent again, {len(report['failures'])} "
+          f"ended by time-out; nothing ended well for {stall_ms} ms")
     check(not report["faults"], f"faults: {report['faults']}")
-    put = report["kinds"]["put"]
-    check(put["started"] == put["ok"] + sum(put["failed"].values()), f"not each ended once: {put}")
-    check(set(put["failed"]) <= {"ETIMEDOUT"}, f"failures other than a lost response: {put['failed']}")
-    check(sum(put["failed"].values()) <= IN_FLIGHT, f"more lost than were under way: {put['failed']}")
-    for ni in report["node"]["nis"] + report["node"]["peer_nis"]:
+    check(stall_ms <= STALL_MAX_MS[how], f"nothing ended well for {stall_ms} ms")
+    check_ends(report, cut_s, cut_s + NOTICED_S[how])
+    check_resends(report, received_puts(server), 0 if told else PUSHES_MAX)
+
+
+def check_ends(report, cut_s, noticed_s):
+    """Each operation has ended once, and those that failed had to."""
+    put, node, failures = report["kinds"]["put"], report["node"], report["failures"]
+    check(put["started"] == put["ok"] + len(failures), f"not each ended once: {put}")
+    for failure in failures:
+        check(failure["error"] == "ETIMEDOUT", f"failed, but not for want of a response: {failure}")
+        check("sent_s" in failure, f"timed out, though it was never fully written: {failure}")
+        check(failure["sent_s"] <= noticed_s, f"fully written {failure['sent_s'] - cut_s} s after the cut")
+        check(failure["started_s"] <= noticed_s, f"lost, though started {failure['started_s'] - cut_s} s after the cut")
+        took = failure["ended_s"] - failure["started_s"]
+        check(-0.01 <= took - TRANSACTION_TIMEOUT_S <= 1, f"ended after {took} s: {failure}")
+    check(node["response_timeouts"] == len(failures), f"time-outs counted: {node['response_timeouts']}")
+    for ni in node["nis"] + node["peer_nis"]:
         check(ni["credits_missing"] == 0 and ni["waiting"] == 0, f"credits are missing: {ni}")
 
 
-run(rails_share, rail_cut)
+def check_resends(report, received, others_max):
+    """What was sent again was not sent twice: as many PUTs were written whole as the loader was told, and the other
+    node has received those that ended well, perhaps those whose ACK was lost, and none a second time."""
+    put, node = report["kinds"]["put"], report["node"]
+    check(node["resend_count"] >= node["resent_well"] > 0,
+          f"sent again: {node['resend_count']}, {node['resent_well']} well")
+    check(node["resent_in_vain"] == 0, f"sent again in vain: {node['resent_in_vain']}")
+    written = sum(ni["sent_put"] for ni in node["nis"])
+    check(0 <= written - put["sent"] <= others_max,
+          f"{written} PUTs were written, the loader was told of {put['sent']}")
+    check(put["ok"] <= received <= put["started"] + others_max, f"{received} PUTs arrived: {put}")
+
+
+def rail_silent(lab):
+    """Nothing passes any more, while the link looks well."""
+    cut_and_mend(lab, "silently")
+
+
+def rail_without_carrier(lab):
+    """The plug is pulled."""
+    cut_and_mend(lab, "by carrier")
+
+
+def rail_silent_told(lab):
+    """As rail_silent, between nodes that were told of each other by `peer:` and do not discover."""
+    cut_and_mend(lab, "silently", told=True)
+
+
+run(rails_share, rail_silent, rail_without_carrier, rail_silent_told)

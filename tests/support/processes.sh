@@ -30,7 +30,7 @@ fail() {
 wait_for_line() {
   local _
   for _ in {1..200}; do
-    ! grep -q -e "$2" "$SCRATCH/$1.log" || return 0
+    ! grep -qs -e "$2" "$SCRATCH/$1.log" || return 0
     kill -0 "${PIDS[$1]}" 2>/dev/null || fail "$1 ended early"
     sleep 0.05
   done

@@ -155,7 +155,8 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
               testing::EndsWith("            CPT: \"[0]\"\n" + own));
 
   PeerNiInfo peer = peer_ni("10.77.0.2@tcp", true, 7, {}, {});
-  peer.connections = {{"control", "active", "10.77.0.1:1023", "10.77.0.2:988", 10, 20, 0}};
+  peer.connections = {
+      {"control", "active", "10.77.0.1:1023", "10.77.0.2:988", 10, 20, 0, 5, 1500, 1448}};
   EXPECT_THAT(dump_style_a(show_peers({{peer.nid, true, 0, {peer}}}, {4, true}), kIndentShow),
               testing::EndsWith("                  next_ping: 0\n"
                                 "            ulnet:\n"
@@ -169,7 +170,10 @@ TEST(ShowOwnKeys, StandBehindLnetctlsKeys) {
                                 "                        remote: 10.77.0.2:988\n"
                                 "                        sent_bytes: 10\n"
                                 "                        received_bytes: 20\n"
-                                "                        queued_bytes: 0\n"));
+                                "                        queued_bytes: 0\n"
+                                "                        unacked_bytes: 5\n"
+                                "                        path_mtu: 1500\n"
+                                "                        mss: 1448\n"));
 }
 
 TEST(ShowPeers, WhatPoliciesSay) {

@@ -92,6 +92,20 @@ class FakeNode final : public NodeView {
     peer.nis.push_back({.nid = args.nid});
     done(peer);
   }
+  // The path carries up to 1024 bytes; to 10.0.0.9@tcp there is none.
+  void check_path(const PathCheckArgs& args, PathChecker::Done done) override {
+    if (args.nid == Nid::parse("10.0.0.9@tcp").value())
+      return done(fail(EBUSY, "another path is being checked"));
+    PathCheckReport report{.source = args.source, .sizes = {}, .connection = {}};
+    report.sizes = {{0, {}, std::chrono::milliseconds(3)},
+                    {1024, {}, std::chrono::milliseconds(1)},
+                    {2048, {ETIMEDOUT, "lost"}, std::chrono::milliseconds(5000)}};
+    report.connection.local = "10.0.0.1:1023";
+    report.connection.remote = "10.0.0.2:988";
+    report.connection.path_mtu = 9000;
+    report.connection.mss = 8948;
+    done(report);
+  }
   Status change_peers(const std::optional<Nid>& nid, const PeerChange& change) override {
     const std::lock_guard lock(mutex_);
     changes_.push_back(fmt::format("{} health {} sensitivity {}", nid ? nid->to_string() : "all",
@@ -441,6 +455,26 @@ TEST_F(ControlTest, DiscoveriesAreAnsweredInTheirOrder) {
                                          {"Multi-Rail", true},
                                          {"peer_ni", {{{"nid", "10.0.0.8@tcp"}}}}}));
   EXPECT_EQ(call("discover", Json::object()).error().code(), EINVAL);
+}
+
+TEST_F(ControlTest, ACheckedPathIsShownSizeBySize) {
+  start();
+  const Reply reply = call("check path", {{"nid", "10.0.0.2@tcp"}, {"source", "10.0.0.1@tcp"}});
+  ASSERT_TRUE(reply);
+  const Json& path = (*reply)["path"];
+  EXPECT_EQ(path["source"], "10.0.0.1@tcp");
+  EXPECT_EQ(path["connection"], "10.0.0.1:1023 - 10.0.0.2:988");
+  EXPECT_EQ(path["path_mtu"], 9000);
+  EXPECT_EQ(path["mss"], 8948);
+  EXPECT_EQ(path["sizes"],
+            (Json{{{"bytes", 0}, {"result", "passed"}, {"ms", 3}},
+                  {{"bytes", 1024}, {"result", "passed"}, {"ms", 1}},
+                  {{"bytes", 2048}, {"result", "ETIMEDOUT"}, {"ms", 5000}, {"reason", "lost"}}}));
+  EXPECT_EQ(path["largest"], 1024);
+  EXPECT_THAT(path["advice"].get<std::string>(), testing::HasSubstr("path_mtu 9000"));
+  EXPECT_EQ(call("check path", {{"nid", "10.0.0.9@tcp"}}).error().code(), EBUSY);
+  EXPECT_EQ(call("check path", Json::object()).error().text(), "no NID is given");
+  EXPECT_EQ(call("check path", {{"nid", "10.0.0.900@tcp"}}).error().code(), EINVAL);
 }
 
 TEST_F(ControlTest, SettingsAreReadAndPassedOn) {

@@ -68,6 +68,15 @@ TEST(Cli, Options) {
   EXPECT_EQ(good({"stats", "show", "-v4"}).level, 4);
 }
 
+TEST(Cli, CheckPath) {
+  const CliCommand check = good({"check", "path", "10.0.0.2@tcp", "--source", "10.0.0.1@tcp"});
+  EXPECT_EQ(check.name, "check path");
+  EXPECT_EQ(check.nid, "10.0.0.2@tcp");
+  EXPECT_EQ(check.source, "10.0.0.1@tcp");
+  EXPECT_EQ(bad({"check", "path"}).fault, "no NID is given");
+  EXPECT_EQ(bad({"check"}).fault, "a command is missing");
+}
+
 // lnetctl's options of `net add` and `net del`.
 TEST(Cli, ChangesOfNets) {
   const CliCommand add =

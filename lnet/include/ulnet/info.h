@@ -43,6 +43,9 @@ struct ConnectionInfo {
   uint64_t sent_bytes = 0;
   uint64_t received_bytes = 0;
   uint64_t queued_bytes = 0;
+  uint64_t unacked_bytes = 0;  // of sent_bytes: not yet acknowledged by the peer's TCP
+  uint32_t path_mtu = 0;       // bytes; what our TCP takes it to be; 0: not known
+  uint32_t mss = 0;            // bytes of one segment in use; 0: not known
 };
 
 // What selection policies say of an NI and its net; nothing prints -1.
