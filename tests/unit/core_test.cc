@@ -9,15 +9,16 @@
 #include <numeric>
 
 #include "lnet/wire/ping_info.h"
-#include "tests/support/core_world.h"
+#include "tests/support/core_deeds.h"
 
 namespace ulnet {
 namespace {
 
 using test::CoreWorld;
+using test::drops;
+using test::kPortal;
 using testing::ElementsAre;
 
-constexpr uint32_t kPortal = 30;
 constexpr uint64_t kBits = 0x1234;
 
 MATCHER_P3(IsEvent, kind, status, unlinked, "") {
@@ -71,14 +72,6 @@ class CoreTest : public testing::Test {
     args.match_bits = kBits;
     args.offset = offset;
     return from.core->get(world_.now, args);
-  }
-
-  uint64_t drops(CoreWorld::Node& node, std::string_view reason) {
-    for (const CounterInfo& drop : node.core->statistics().drops) {
-      if (drop.name == reason) return drop.value;
-    }
-    ADD_FAILURE() << "no drop reason " << reason;
-    return 0;
   }
 
   CoreWorld world_;
