@@ -121,6 +121,20 @@ TEST_F(DiscoveryTest, TooManyWaitingMessagesAreRefusedNotKept) {
   EXPECT_EQ(world_.events(*a_).size(), 3U);
 }
 
+TEST_F(DiscoveryTest, WhatEndsBehindTheShutDownStartsNothing) {
+  two_rails();
+  put(*a_, "10.0.1.2@tcp");
+  world_.collect();
+  world_.deliver_one(*a_);  // the ping
+  world_.collect();
+  world_.deliver_one(*b_);
+  ASSERT_EQ(next_send(*a_).substr(0, 8), "PUT 0 64");
+  a_->core->shut_down(world_.now);
+  world_.fail_one(*a_, {.error = ESHUTDOWN, .health = HealthStatus::kLocalError});
+  EXPECT_EQ(next_send(*a_), "nothing");
+  EXPECT_EQ(a_->core->sends_in_progress(), 0U);
+}
+
 TEST_F(DiscoveryTest, ShutDownInTheMiddleEndsEverythingOnce) {
   two_rails();
   put(*a_, "10.0.1.2@tcp", AckRequest::kAck);
@@ -194,7 +208,7 @@ TEST_F(DiscoveryTest, APeerWithDiscoveryOffSeesOneSteadySourceNid) {
   EXPECT_EQ(ways(*a_, "10.0.1.2@tcp", 1000).size(), 1U);
   EXPECT_EQ(b_->core->peers().size(), 1U);
   EXPECT_EQ(b_->core->statistics().drop_count, 0U);
-  b_->core->set_discovery(world_.now, true);
+  EXPECT_TRUE(b_->core->set_global(world_.now, "discovery", 1).is_ok());
   world_.run();
   EXPECT_EQ(ways(*a_, "10.0.1.2@tcp", 1000).size(), 2U);
   EXPECT_EQ(b_->core->peers().size(), 1U);
@@ -211,13 +225,13 @@ TEST_F(DiscoveryTest, SwitchingDiscoveryOnALiveNodeIsToldAtOnce) {
   by_hand.nids = own;
   ASSERT_TRUE(a_->core->configure_peer(world_.now, by_hand).is_ok());
   for (int round = 0; round < 10; ++round) {
-    b_->core->set_discovery(world_.now, false);
+    EXPECT_TRUE(b_->core->set_global(world_.now, "discovery", 0).is_ok());
     put(*a_, "10.0.1.2@tcp");  // on its way meanwhile
     put(*b_, "10.0.1.1@tcp");
     world_.run();
     EXPECT_EQ(ways(*a_, "10.0.1.2@tcp").size(), 1U);
     EXPECT_EQ(ways(*b_, "10.0.1.1@tcp").size(), 1U);
-    b_->core->set_discovery(world_.now, true);
+    EXPECT_TRUE(b_->core->set_global(world_.now, "discovery", 1).is_ok());
     put(*a_, "10.0.1.2@tcp");
     put(*b_, "10.0.1.1@tcp");
     world_.run();
