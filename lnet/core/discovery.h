@@ -46,8 +46,8 @@ class Discovery {
   // Starts it unless the peer is up to date; `waiter` (its handler may be nullptr) hears of the
   // end. `force`: asks and tells it, whatever is known.
   void start(Peer& peer, bool force, const DiscoveryWaiter& waiter);
-  // Asks exactly this NID of the peer who it is, again and again until it answers: with back-off, so
-  // that conflicting claims make no storm of questions.
+  // Asks exactly this NID of the peer who it is, again and again until it answers: with back-off,
+  // so that conflicting claims make no storm of questions.
   void ask(Peer& peer, const Nid& nid);
   void ask_due(PeerId id);
   // A status in our ping info has changed: tells every peer that knows us.

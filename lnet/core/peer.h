@@ -101,13 +101,13 @@ struct PeerDiscovery {
   // How the last answer to a ping came; the next push goes back that way. Wildcards: no matter how.
   Nid answer_local;
   Nid answer_remote;
-  Nid ask;  // the next ping goes to exactly this NID; wildcard: to the primary NID
-  Nid asked;            // whose word is wanted, until it has answered
-  Timer ask_again;      // not before
-  uint32_t asks = 0;    // in a row
-  uint32_t bad_answers = 0;     // in a row
-  int32_t error = 0;            // of the last ping or push, or of the last discovery
-  bool queued = false;          // for Discovery::run
+  Nid ask;                   // the next ping goes to exactly this NID; wildcard: to the primary NID
+  Nid asked;                 // whose word is wanted, until it has answered
+  Timer ask_again;           // not before
+  uint32_t asks = 0;         // in a row
+  uint32_t bad_answers = 0;  // in a row
+  int32_t error = 0;         // of the last ping or push, or of the last discovery
+  bool queued = false;       // for Discovery::run
   bool said_goodbye = false;    // the push that tells of our leaving discovery has ended
   Nid name;                     // the application says that the node is the one of this name
   std::vector<PeerId> aliases;  // of a name: peers that the application says are the same node
