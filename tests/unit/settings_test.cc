@@ -206,6 +206,9 @@ TEST_F(SettingsTest, SensitivityOfNetNiAndPeer) {
   EXPECT_EQ(ni(kRailA1).health_sensitivity, 20);
   EXPECT_EQ(ni(kRailA2).health_sensitivity, 30);
   EXPECT_EQ(peer_ni(kRailB1).health_sensitivity, 40);
+  const PeerInfo b = a_->core->find_peer(nid(kRailB2)).value();
+  EXPECT_EQ(b.own_health_sensitivity, 40);
+  EXPECT_EQ(b.nis.at(1).health_sensitivity, 40);
   EXPECT_EQ(peer_ni("10.0.1.3@tcp").health_sensitivity, 20) << "the net's";
   EXPECT_EQ(peer_ni("10.0.2.3@tcp9").health_sensitivity, 10) << "no local net: the global one";
 
