@@ -67,6 +67,7 @@ void Core::handle_event(const Md& md, const Event& event) {
 
 Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStarted& started,
                     NumaNode node) {
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   Status status = ni_life_.add_ni(id, settings, started);
   if (status.is_ok()) {
@@ -82,6 +83,7 @@ Status Core::add_ni(Time now, NiId id, const NiSettings& settings, const NiStart
 }
 
 Status Core::remove_ni(Time now, NiId id) {
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   Status status = ni_life_.remove_ni(id);
   if (status.is_ok()) {
@@ -106,6 +108,7 @@ void Core::handle_ni_fatal(Time now, NiId id, bool fatal, std::string_view reaso
 }
 
 void Core::own_info_changed() {
+  if (state_.shutting_down) return;
   ping_.rebuild();
   discovery_.own_info_changed();
 }
@@ -113,6 +116,7 @@ void Core::own_info_changed() {
 // ---------------------------------------------------------------- peers
 
 Status Core::configure_peer(Time now, const PeerSettings& peer) {
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   Status status = membership_.configure(peer);
   settle();
@@ -120,6 +124,7 @@ Status Core::configure_peer(Time now, const PeerSettings& peer) {
 }
 
 Status Core::delete_peer(Time now, const Nid& primary, std::span<const Nid> nids, bool force) {
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   Status status = membership_.remove(primary, nids, force);
   settle();
@@ -127,6 +132,7 @@ Status Core::delete_peer(Time now, const Nid& primary, std::span<const Nid> nids
 }
 
 Status Core::add_peer(Time now, std::span<const Nid> nids) {
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   const Result<PeerId> peer = membership_.name(nids);
   if (!peer) return peer.error();
@@ -137,7 +143,7 @@ Status Core::add_peer(Time now, std::span<const Nid> nids) {
 
 Status Core::discover(Time now, const Nid& nid, bool force, EventHandler& handler,
                       void* user_data) {
-  if (state_.shutting_down) return {ESHUTDOWN, "the node is stopping"};
+  if (state_.shutting_down) return State::stopping();
   if (nid.is_any()) return {EINVAL, fmt::format("{} is no NID of a node", nid.to_string())};
   state_.now = now;
   if (state_.nets.is_local_nid(nid)) {
@@ -153,10 +159,6 @@ Status Core::discover(Time now, const Nid& nid, bool force, EventHandler& handle
   return Status::ok();
 }
 
-void Core::set_discovery(Time now, bool on) {
-  (void)set_global(now, "discovery", on ? 1 : 0);
-}
-
 Nid Core::primary_nid(const Nid& nid) const {
   if (nid.is_lo()) return nid;
   if (state_.nets.is_local_nid(nid)) return nids().front();
@@ -166,12 +168,14 @@ Nid Core::primary_nid(const Nid& nid) const {
 // ---------------------------------------------------------------- selection policies
 
 Status Core::add_udsp(const Udsp& udsp, std::optional<uint32_t> index) {
+  if (state_.shutting_down) return State::stopping();
   Status status = state_.udsps.add(udsp, index);
   if (status.is_ok()) apply_udsps();
   return status;
 }
 
 Status Core::del_udsp(uint32_t index) {
+  if (state_.shutting_down) return State::stopping();
   Status status = state_.udsps.del(index);
   if (status.is_ok()) apply_udsps();
   return status;
@@ -207,6 +211,7 @@ Result<MdHandle> Core::bind(const MdSpec& spec, NumaNode node) {
 }
 
 Status Core::set_lazy(Time now, uint32_t portal, bool lazy) {
+  if (state_.shutting_down) return State::stopping();
   if (portal >= kPortals)
     return {EINVAL, fmt::format("portal {} is not in 0..{}", portal, kPortals - 1)};
   state_.now = now;
@@ -235,7 +240,7 @@ Status Core::get(Time now, const GetArgs& args) {
 // ---------------------------------------------------------------- faults
 
 Status Core::add_fault(Time now, const FaultRule& rule) {
-  if (state_.shutting_down) return {ESHUTDOWN, "the node is stopping"};
+  if (state_.shutting_down) return State::stopping();
   return state_.faults.add(rule, now);
 }
 

@@ -67,8 +67,6 @@ class Core {
   // `handler` gets one event of kind UNLINK: its status, and `user_data`. Errors: EINVAL a
   // wildcard.
   Status discover(Time now, const Nid& nid, bool force, EventHandler& handler, void* user_data);
-  // Takes part in discovery from now on, or no more; peers are told.
-  void set_discovery(Time now, bool on);
   // The name of the node that has this NID, as far as is known now.
   Nid primary_nid(const Nid& nid) const;
 

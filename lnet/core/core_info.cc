@@ -79,11 +79,15 @@ PeerNiInfo describe(const PeerNi& ni, const PeerNet& net, const NetTable& nets) 
   return info;
 }
 
-PeerInfo describe(const State& state, const Peer& peer) {
+PeerInfo describe(const State& state, const Health& health, const Peer& peer) {
   PeerInfo info{peer.primary_nid, peer.is_multi_rail(), peer.state, {}};
+  info.own_health_sensitivity = peer.health_sensitivity;
   for (const PeerNet& net : peer.nets) {
-    for (const PeerNiId ni : net.nis)
-      info.nis.push_back(describe(state.peers.ni(ni), net, state.nets));
+    for (const PeerNiId id : net.nis) {
+      const PeerNi& ni = state.peers.ni(id);
+      info.nis.push_back(describe(ni, net, state.nets));
+      info.nis.back().health_sensitivity = health.sensitivity(ni);
+    }
   }
   return info;
 }
@@ -122,21 +126,15 @@ std::vector<NetInfo> Core::nets() const {
 
 std::vector<PeerInfo> Core::peers() const {
   std::vector<PeerInfo> peers;
-  for (const PeerId id : state_.peers.order()) {
-    const Peer& peer = state_.peers.peer(id);
-    PeerInfo info = describe(state_, peer);
-    info.own_health_sensitivity = peer.health_sensitivity;
-    for (PeerNiInfo& ni : info.nis)
-      ni.health_sensitivity = health_.sensitivity(*state_.peers.find(ni.nid));
-    peers.push_back(std::move(info));
-  }
+  for (const PeerId id : state_.peers.order())
+    peers.push_back(describe(state_, health_, state_.peers.peer(id)));
   return peers;
 }
 
 std::optional<PeerInfo> Core::find_peer(const Nid& nid) const {
   const PeerNi* ni = state_.peers.find(nid);
   if (ni == nullptr) return std::nullopt;
-  return describe(state_, state_.peers.peer(ni->peer));
+  return describe(state_, health_, state_.peers.peer(ni->peer));
 }
 
 Statistics Core::statistics() const {

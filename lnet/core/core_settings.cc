@@ -18,14 +18,10 @@ std::optional<int32_t> override_of(int32_t sensitivity) {
   return sensitivity == kInheritSensitivity ? std::nullopt : std::optional(sensitivity);
 }
 
-Status shutting_down() {
-  return {ESHUTDOWN, "the node is stopping"};
-}
-
 }  // namespace
 
 Status Core::set_global(Time now, std::string_view name, int64_t value) {
-  if (state_.shutting_down) return shutting_down();
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   std::vector<AskedTimeout> asked;
   for (NiId id = 1; id < state_.nets.ni_count(); ++id) {
@@ -79,7 +75,7 @@ Result<std::vector<NiId>> Core::select_nis(const NiSelection& which) const {
 }
 
 Status Core::change_nis(Time now, const NiSelection& which, const NiChange& change) {
-  if (state_.shutting_down) return shutting_down();
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   const Result<std::vector<NiId>> selected = select_nis(which);
   if (!selected) return selected.error();
@@ -115,7 +111,7 @@ Status Core::change_nis(Time now, const NiSelection& which, const NiChange& chan
 }
 
 Status Core::change_peers(Time now, const std::optional<Nid>& nid, const PeerChange& change) {
-  if (state_.shutting_down) return shutting_down();
+  if (state_.shutting_down) return State::stopping();
   state_.now = now;
   if (nid && state_.peers.find(*nid) == nullptr)
     return {ENOENT, fmt::format("no peer NI {}", nid->to_string())};

@@ -100,7 +100,8 @@ void Discovery::begin(Peer& peer) {
 }
 
 void Discovery::enqueue(Peer& peer) {
-  if (std::exchange(peer.discovery.queued, true)) return;
+  // Probes that end behind shut_down() start nothing new.
+  if (state_.shutting_down || std::exchange(peer.discovery.queued, true)) return;
   work_.push_back(peer.id);
 }
 
@@ -121,7 +122,7 @@ void Discovery::switched() {
       peer.set(kPeerForcePing);
       begin(peer);
     } else if (peer.is_multi_rail()) {
-      // Its last word with us as one node of several NIDs; see push_ended().
+      // Its last word with us as one node of several NIDs; see said_goodbye.
       peer.set(kPeerForcePush);
       begin(peer);
     }
@@ -141,6 +142,11 @@ void Discovery::run() {
 }
 
 void Discovery::step(Peer& peer) {
+  if (std::exchange(peer.discovery.said_goodbye, false) && !state_.global.discovery) {
+    // From now on either side knows the other by one NID.
+    peer.set(kPeerNoDiscovery);
+    membership_.reduce(peer);
+  }
   if (peer.is(kPeerDataPresent)) return merge(peer);
   if (peer.is(kPeerPingFailed)) {
     // The application may have told us other NIDs of that node.
@@ -175,7 +181,6 @@ void Discovery::merge(Peer& peer) {
   peer.set(kPeerNidsCurrent);
   if (info.primary_nid().is_any()) return enqueue(peer);
   take_features(peer, info);
-  peer.discovery.their_sequence = info.sequence;
   const bool alone = !takes_part(peer);
   Peer* subject = alone || settled ? &peer : membership_.subject_of(peer, info, source);
   if (subject == nullptr || subject == &peer) {
@@ -367,11 +372,7 @@ void Discovery::push_ended(Peer& peer, const Probe& probe) {
                       state_.now + backoff_interval(state_.rng, known.pushes_failed++,
                                                     state_.global.max_recovery_ping_interval_s));
   }
-  if (!state_.global.discovery && !peer.is(kPeerConfigured)) {
-    // Said good-bye: from now on either side knows the other by one NID.
-    peer.set(kPeerNoDiscovery);
-    membership_.reduce(peer);
-  }
+  if (!state_.global.discovery && !peer.is(kPeerConfigured)) known.said_goodbye = true;
 }
 
 void Discovery::push_due(PeerId id) {

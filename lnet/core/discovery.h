@@ -2,14 +2,14 @@
 //
 // One peer at a time is looked at; the first line that applies is done, and it is looked at again:
 //
-//   its ping info is here          merge it (membership.h)
-//   a ping of it failed            end: with the error; after bad answers ask again, at most 3
-//   times a push to it failed            end; the push is tried again later its NIDs are not
-//   current       ping it, wait it lacks our latest info       push to it, wait for the ACK nothing
-//   end: it is known; what waited for it goes on
+//   - its ping info is here: merge it (membership.h);
+//   - a ping of it failed: end with the error; after a bad answer ask again, at most 3 times;
+//   - its NIDs are not current: ping it, wait;
+//   - it lacks our latest info: push to it, wait for the ACK; a failed push is tried again later;
+//   - nothing: end. It is known; what waited for it goes on.
 //
 // The work is done by run(), after the call that caused it: merging removes peer NIs, which the
-// receive path would otherwise still hold.
+// paths up and down would otherwise still hold.
 //
 // Source: spec lnet-core 4.5 to 4.12; decisions D6; cases DS-3, DS-4, DS-10.
 #pragma once
@@ -46,8 +46,8 @@ class Discovery {
   // Starts it unless the peer is up to date; `waiter` (its handler may be nullptr) hears of the
   // end. `force`: asks and tells it, whatever is known.
   void start(Peer& peer, bool force, const DiscoveryWaiter& waiter);
-  // Asks exactly this NID of the peer who it is, again and again until it answers: with back-off, so
-  // that conflicting claims make no storm of questions.
+  // Asks exactly this NID of the peer who it is, again and again until it answers: with back-off,
+  // so that conflicting claims make no storm of questions.
   void ask(Peer& peer, const Nid& nid);
   void ask_due(PeerId id);
   // A status in our ping info has changed: tells every peer that knows us.

@@ -7,7 +7,7 @@
 namespace ulnet::core {
 
 Result<MeHandle> Memory::me_attach(const MeSpec& spec) {
-  if (state_.shutting_down) return fail(ESHUTDOWN, "the node is stopping");
+  if (state_.shutting_down) return Failure(State::stopping());
   if (state_.matches.me_count() >= Slab<Me>::kObjectsMax)
     return fail(ENOMEM, "too many match entries");
   return state_.matches.attach(spec).map([](MeId id) { return MeHandle{id}; });
@@ -41,7 +41,7 @@ Result<MdHandle> Memory::bind(const MdSpec& spec, MdOwner owner) {
 }
 
 Result<MdHandle> Memory::make_md(const MdSpec& spec, bool passive, MdOwner owner) {
-  if (state_.shutting_down) return fail(ESHUTDOWN, "the node is stopping");
+  if (state_.shutting_down) return Failure(State::stopping());
   if (Status status = validate_md(spec, passive); !status.is_ok())
     return Failure(std::move(status));
   if (state_.mds.size() >= Slab<Md>::kObjectsMax)

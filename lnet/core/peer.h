@@ -20,7 +20,8 @@ namespace ulnet::core {
 using PeerId = uint64_t;  // Slab ids; 0 is none
 using PeerNiId = uint64_t;
 
-// Bits of Peer::state, as lnetctl shows them (5.3).
+// Bits of Peer::state, as lnetctl shows them (5.3). Bit 12, a failed push, is never set: the push
+// is tried again in its own time and holds nothing up.
 enum PeerState : uint32_t {
   kPeerMultiRail = 1U << 0,
   kPeerNoDiscovery = 1U << 1,  // it, or we, take no part in discovery
@@ -34,7 +35,6 @@ enum PeerState : uint32_t {
   kPeerPingSent = 1U << 9,
   kPeerPushSent = 1U << 10,
   kPeerPingFailed = 1U << 11,
-  kPeerPushFailed = 1U << 12,
   kPeerForcePing = 1U << 13,
   kPeerForcePush = 1U << 14,
   kPeerLockedPrimary = 1U << 20,  // its primary NID is the application's name for it
@@ -95,20 +95,20 @@ struct PeerDiscovery {
   bool info_settled = false;     // ... and it is known to be about this peer
   Nid their_primary;             // as the last info has it
   std::vector<Nid> listed;       // all NIDs of the last info that was merged
-  uint32_t their_sequence = 0;   // of the last info
   uint32_t pushed_sequence = 0;  // of our info on its way to the peer
   uint32_t acked_sequence = 0;   // of our info that the peer has acknowledged
   uint32_t sink_bytes = kPingBufferBytesMin;
   // How the last answer to a ping came; the next push goes back that way. Wildcards: no matter how.
   Nid answer_local;
   Nid answer_remote;
-  Nid ask;  // the next ping goes to exactly this NID; wildcard: to the primary NID
-  Nid asked;            // whose word is wanted, until it has answered
-  Timer ask_again;      // not before
-  uint32_t asks = 0;    // in a row
-  uint32_t bad_answers = 0;     // in a row
-  int32_t error = 0;            // of the last ping or push, or of the last discovery
-  bool queued = false;          // for Discovery::run
+  Nid ask;                   // the next ping goes to exactly this NID; wildcard: to the primary NID
+  Nid asked;                 // whose word is wanted, until it has answered
+  Timer ask_again;           // not before
+  uint32_t asks = 0;         // in a row
+  uint32_t bad_answers = 0;  // in a row
+  int32_t error = 0;         // of the last ping or push, or of the last discovery
+  bool queued = false;       // for Discovery::run
+  bool said_goodbye = false;    // the push that tells of our leaving discovery has ended
   Nid name;                     // the application says that the node is the one of this name
   std::vector<PeerId> aliases;  // of a name: peers that the application says are the same node
   Timer push_again;             // while a failed push waits

@@ -28,8 +28,8 @@ class Recovery {
   // heard.
   void enter(Ni& ni);
   void enter(PeerNi& peer_ni);
-  // After a change of settings, or of our NIs: whoever is sick and not pinged is, and nobody waits longer than the
-  // cap of now.
+  // After a change of settings, or of our NIs: whoever is sick and not pinged is, and nobody waits
+  // longer than the cap of now.
   void settings_changed();
   void ni_due(NiId id);
   void peer_ni_due(PeerNiId id);

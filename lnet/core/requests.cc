@@ -7,30 +7,19 @@
 namespace ulnet::core {
 
 Status Requests::put(const PutArgs& args) {
-  const Result<Md*> found = find_source(args.md);
+  const Result<Md*> found = find_source(args.md, args.target);
   if (!found) return found.error();
   Md& md = **found;
   const bool wants_ack = args.ack == AckRequest::kAck;
 
-  SendMessage& message = sender_.make();
-  message.source = args.source;
-  message.md = md.id;
+  SendMessage& message = make(md, args);
   message.awaits_response = wants_ack;
   message.payload = PayloadView{md.fragments(), 0, static_cast<uint32_t>(md.length)};
-  message.header.dest_nid = args.target.nid;
-  message.header.dest_pid = args.target.pid;
   message.header.payload_bytes = static_cast<uint32_t>(md.length);
   message.header.part =
       PutPart{wants_ack ? WireHandle{state_.interface_cookie, md.id} : WireHandle::none(),
               args.match_bits, args.hdr_data, args.portal, args.offset};
-  message.event.kind = EventKind::kSend;
-  message.event.portal = args.portal;
-  message.event.match_bits = args.match_bits;
-  message.event.rlength = message.event.mlength = message.header.payload_bytes;
-  message.event.offset = args.offset;
   message.event.hdr_data = args.hdr_data;
-  message.event.target = args.target;
-  message.event.initiator.pid = message.event.source.pid = state_.pid;
 
   const Time deadline = response_deadline(args.timeout);
   memory_.begin_operation(md);
@@ -48,26 +37,15 @@ Status Requests::get_pinned(const GetArgs& args) {
 }
 
 Status Requests::start_get(const GetArgs& args, bool pinned) {
-  const Result<Md*> found = find_source(args.md);
+  const Result<Md*> found = find_source(args.md, args.target);
   if (!found) return found.error();
   Md& md = **found;
 
-  SendMessage& message = sender_.make();
-  message.source = args.source;
-  message.md = md.id;
+  SendMessage& message = make(md, args);
   message.awaits_response = true;
   message.pinned = pinned;
-  message.header.dest_nid = args.target.nid;
-  message.header.dest_pid = args.target.pid;
   message.header.part = GetPart{WireHandle{state_.interface_cookie, md.id}, args.match_bits,
                                 args.portal, args.offset, static_cast<uint32_t>(md.length)};
-  message.event.kind = EventKind::kSend;
-  message.event.portal = args.portal;
-  message.event.match_bits = args.match_bits;
-  message.event.rlength = message.event.mlength = static_cast<uint32_t>(md.length);
-  message.event.offset = args.offset;
-  message.event.target = args.target;
-  message.event.initiator.pid = message.event.source.pid = state_.pid;
 
   const Time deadline = response_deadline(args.timeout);
   memory_.begin_operation(md);
@@ -76,8 +54,27 @@ Status Requests::start_get(const GetArgs& args, bool pinned) {
   return Status::ok();
 }
 
-Result<Md*> Requests::find_source(MdHandle handle) {
-  if (state_.shutting_down) return fail(ESHUTDOWN, "the node is stopping");
+template <typename Args>
+SendMessage& Requests::make(const Md& md, const Args& args) {
+  SendMessage& message = sender_.make();
+  message.source = args.source;
+  message.md = md.id;
+  message.header.dest_nid = args.target.nid;
+  message.header.dest_pid = args.target.pid;
+  message.event.kind = EventKind::kSend;
+  message.event.portal = args.portal;
+  message.event.match_bits = args.match_bits;
+  message.event.rlength = message.event.mlength = static_cast<uint32_t>(md.length);
+  message.event.offset = args.offset;
+  message.event.target = args.target;
+  message.event.initiator.pid = message.event.source.pid = state_.pid;
+  return message;
+}
+
+Result<Md*> Requests::find_source(MdHandle handle, const ProcessId& target) {
+  if (state_.shutting_down) return Failure(State::stopping());
+  if (target.nid.is_any())
+    return fail(EINVAL, fmt::format("the target {} is no NID of a node", target.nid.to_string()));
   Md* md = memory_.find_active(handle.value);
   if (md == nullptr) return fail(ENOENT, fmt::format("no memory descriptor {:#x}", handle.value));
   if (md->passive)

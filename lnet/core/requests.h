@@ -23,8 +23,11 @@ class Requests {
 
  private:
   Status start_get(const GetArgs& args, bool pinned);
-  // A bound MD that may start an operation, or ENOENT.
-  Result<Md*> find_source(MdHandle handle);
+  // A bound MD that may start an operation to `target`. Errors: ENOENT, EINVAL a wildcard.
+  Result<Md*> find_source(MdHandle handle, const ProcessId& target);
+  // A message with what PUT and GET have in common, and its SEND event.
+  template <typename Args>
+  SendMessage& make(const Md& md, const Args& args);
   // When a response to an operation that starts now is given up.
   Time response_deadline(std::chrono::nanoseconds timeout) const;
   bool tracks_response(const Md& md, bool is_put) const;

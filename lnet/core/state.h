@@ -1,8 +1,9 @@
 // Everything one node's core knows, shared by the parts that decide (Memory, Sender, Receiver,
-// PingService).
+// Discovery and the other members of Core).
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <variant>
@@ -42,8 +43,8 @@ struct State {
 
   GlobalSettings global;
   LimitSettings limits;
-  const uint64_t
-      interface_cookie;  // differs at each start: late answers to an earlier life are told by it
+  // Differs at each start: late answers to an earlier life are told by it.
+  const uint64_t interface_cookie;
   const Pid pid = kPidLustre;
   bool shutting_down = false;
   bool ping_info_stale = false;  // a published status has changed since it was put up
@@ -64,10 +65,13 @@ struct State {
   FaultRules faults;
   CoreStats stats;
 
-  // Outputs, taken by poll_action and poll_events.
+  // Outputs: see Core::take_actions(), handled_events(), polled_events().
   std::vector<Action> actions;
   std::vector<CoreEvent> handled_events;  // for MDs with a handler
   std::vector<CoreEvent> polled_events;   // for the others
+
+  // What every command is told once the core shuts down.
+  static Status stopping() { return {ESHUTDOWN, "the node is stopping"}; }
 
   // When a message that `ni` sends or receives from now on is late: LND timeout x (R + 1) + 1, and
   // never more than the transaction timeout (8.5; decisions D5).

@@ -26,6 +26,8 @@ void PingOperation::start(Engine& engine, const PingArgs& args, Endpoint::PingDo
 }
 
 Status PingOperation::begin() {
+  if (args_.nid.is_any())
+    return {EINVAL, fmt::format("{} is no NID of a node", args_.nid.to_string())};
   MdSpec md;
   md.fragments = {{reply_.data(), reply_.size()}};
   md.options = kMdTruncate | kMdTrackResponse;

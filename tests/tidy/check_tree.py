@@ -3,6 +3,7 @@
 
 includes  who may include what: layers point downwards, and each third-party library has its one place
 format    clang-format would change nothing (exit status 77, "skipped", when it is not installed)
+cases     every test and scenario that docs/cases.md names is in tests/
 words     nothing in the tree names the machine it was written on or the tools it was written with
 sizes     files stay below 1 MiB and 800 lines, functions below 70; the longest are shown, only far outliers fail
 
@@ -216,8 +217,42 @@ def check_sizes(root):
     return findings
 
 
+CASES = "docs/cases.md"
+
+
+def names_of_tests(root):
+    """What docs/cases.md may call a test by: its file or its name in CTest; scenarios by their file."""
+    names = set()
+    for path in tree_files(root):
+        if not path.startswith("tests/"):
+            continue
+        file_name = os.path.basename(path)
+        stem = os.path.splitext(file_name)[0]
+        names.update([file_name, stem])
+        if path.startswith("tests/netns/"):
+            names.add("netns_" + stem.removesuffix("_test"))
+        if file_name == "CMakeLists.txt":
+            names.update(re.findall(r"add_test\(NAME (\w+)", "\n".join(lines_of(root, path))))
+    return names
+
+
+def check_cases(root):
+    """Looks at the last column of each table, and at first columns that are nothing but a name."""
+    findings = []
+    if not os.path.exists(os.path.join(root, CASES)):
+        return [f"{CASES}:1: is missing"]
+    known = names_of_tests(root)
+    for number, line in enumerate(lines_of(root, CASES), 1):
+        if not line.startswith("|"):
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        named = re.findall(r"`([a-z0-9_.-]+)`", cells[-1]) + re.findall(r"^`([a-z0-9_.-]+)`$", cells[0])
+        findings += [f"{CASES}:{number}: there is no test {name}" for name in named if name not in known]
+    return findings
+
+
 def main():
-    checks = {"includes": check_includes, "format": check_format, "words": check_words, "sizes": check_sizes}
+    checks = {"cases": check_cases, "includes": check_includes, "format": check_format, "words": check_words, "sizes": check_sizes}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
     parser.add_argument("checks", nargs="+", choices=sorted(checks), metavar="CHECK")

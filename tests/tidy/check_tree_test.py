@@ -71,6 +71,17 @@ class CheckTree(unittest.TestCase):
         self.expect_finding("sizes", "a.cc", "// line\n" * 801, "a.cc:1: 801 lines")
         self.expect_finding("sizes", "core", "x" * (2 << 20), "core:1: 2097152 bytes")
 
+    def test_cases(self):
+        cases = "| case | right | test |\n|---|---|---|\n| X-1 | `not_a_test` is right | `net_test`, `netns_stop` |\n| `a-b` | x |\n"
+        there = {"docs/cases.md": cases, "tests/unit/net_test.cc": "", "tests/netns/stop_test.py": "",
+                 "tests/sim/scenarios/a-b.yaml": ""}
+        for gone, name in [("tests/unit/net_test.cc", "net_test"), ("tests/netns/stop_test.py", "netns_stop"),
+                           ("tests/sim/scenarios/a-b.yaml", "a-b"), (None, None)]:
+            status, output = run_check("cases", {path: text for path, text in there.items() if path != gone})
+            self.assertEqual(status, 1 if gone else 0, output)
+            if gone:
+                self.assertIn(f"there is no test {name}", output)
+
     def test_format(self):
         status, output = run_check("format", {"a.cc": "int  a ;\n", ".clang-format": "BasedOnStyle: Google\n"})
         if status == 77:

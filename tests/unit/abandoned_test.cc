@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "lnet/base/rng.h"
-#include "tests/support/core_world.h"
+#include "tests/support/core_deeds.h"
 
 namespace ulnet {
 namespace {
 
-constexpr uint32_t kPortal = 30;
+using test::kPortal;
+
 constexpr uint32_t kBytes = 64;
 constexpr int kRounds = 100'000;
 
@@ -33,12 +34,7 @@ class AbandonedTest : public testing::Test {
     const auto few_credits = [](NiSettings& ni) { ni.tunables.peer_credits = 2; };
     a_ = &world_.add("a", {"10.0.0.1@tcp"}, few_credits);
     b_ = &world_.add("b", {"10.0.0.2@tcp"});
-    MdSpec md;
-    md.fragments = {{target_, sizeof target_}};
-    md.options = kMdPut | kMdManageRemote | kMdTruncate;
-    MeSpec me;
-    me.portal = kPortal;
-    ASSERT_TRUE(b_->core->md_attach(world_.now, b_->core->me_attach(me).value(), md).has_value());
+    test::open_target(world_, *b_, target_);
   }
 
   MdHandle put() {

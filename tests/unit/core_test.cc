@@ -9,15 +9,16 @@
 #include <numeric>
 
 #include "lnet/wire/ping_info.h"
-#include "tests/support/core_world.h"
+#include "tests/support/core_deeds.h"
 
 namespace ulnet {
 namespace {
 
 using test::CoreWorld;
+using test::drops;
+using test::kPortal;
 using testing::ElementsAre;
 
-constexpr uint32_t kPortal = 30;
 constexpr uint64_t kBits = 0x1234;
 
 MATCHER_P3(IsEvent, kind, status, unlinked, "") {
@@ -73,14 +74,6 @@ class CoreTest : public testing::Test {
     return from.core->get(world_.now, args);
   }
 
-  uint64_t drops(CoreWorld::Node& node, std::string_view reason) {
-    for (const CounterInfo& drop : node.core->statistics().drops) {
-      if (drop.name == reason) return drop.value;
-    }
-    ADD_FAILURE() << "no drop reason " << reason;
-    return 0;
-  }
-
   CoreWorld world_;
   CoreWorld::Node& a_ = world_.add("a", {"10.0.0.1@tcp"});
   CoreWorld::Node& b_ = world_.add("b", {"10.0.0.2@tcp"});
@@ -89,6 +82,32 @@ class CoreTest : public testing::Test {
   std::array<uint8_t, 256> source_{};
   std::array<uint8_t, 256> target_{};
 };
+
+// A link may go while the node stops, and a tool may still ask for something.
+TEST_F(CoreTest, AStoppedNodeTakesReportsAndRefusesCommands) {
+  a_.core->shut_down(world_.now);
+  a_.core->handle_ni_fatal(world_.now, 1, true, "no link");
+  const std::vector<Nid> nids = {test::nid("10.0.0.7@tcp")};
+  PeerSettings peer;
+  peer.primary_nid = nids.front();
+  EXPECT_EQ(a_.core->add_peer(world_.now, nids).code(), ESHUTDOWN);
+  EXPECT_EQ(a_.core->configure_peer(world_.now, peer).code(), ESHUTDOWN);
+  EXPECT_EQ(a_.core->delete_peer(world_.now, b_nid_, {}, false).code(), ESHUTDOWN);
+  EXPECT_EQ(a_.core->remove_ni(world_.now, 1).code(), ESHUTDOWN);
+  EXPECT_EQ(a_.core->set_lazy(world_.now, kPortal, true).code(), ESHUTDOWN);
+  EXPECT_EQ(a_.core->set_global(world_.now, "discovery", 0).code(), ESHUTDOWN);
+  EXPECT_EQ(a_.core->bind(source(8, 1)).error().code(), ESHUTDOWN);
+  EXPECT_FALSE(world_.collect());
+}
+
+TEST_F(CoreTest, AWildcardIsNoTargetAndMakesNoPeer) {
+  const size_t peers = a_.core->peers().size();
+  const MdHandle md = a_.core->bind(source(8, 2)).value();
+  EXPECT_EQ(put(a_, md, Nid::any()).code(), EINVAL);
+  EXPECT_EQ(get(a_, md, Nid::any()).code(), EINVAL);
+  EXPECT_EQ(a_.core->peers().size(), peers);
+  EXPECT_TRUE(put(a_, md, b_nid_).is_ok());
+}
 
 TEST_F(CoreTest, PutWithAckDeliversThreeEvents) {
   attach(b_, target(kMdPut, 1));

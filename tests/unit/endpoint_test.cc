@@ -147,6 +147,7 @@ TEST_P(EndpointPair, DiscoverTellsWhoItIsAndWhyNot) {
   ASSERT_FALSE(nobody.has_value());
   EXPECT_EQ(nobody.error().code(), ECONNREFUSED);
   EXPECT_EQ(a_->discover({.nid = Nid::any()}).error().code(), EINVAL);
+  EXPECT_EQ(a_->ping({.nid = Nid::any()}).error().code(), EINVAL);
 }
 
 TEST_P(EndpointPair, TheApplicationsNameForANodeStays) {

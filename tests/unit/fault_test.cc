@@ -5,18 +5,19 @@
 
 #include <cerrno>
 
-#include "tests/support/core_world.h"
+#include "tests/support/core_deeds.h"
 
 namespace ulnet {
 namespace {
 
 using namespace std::chrono_literals;
 using test::CoreWorld;
+using test::drops;
+using test::health_of;
+using test::kPortal;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-constexpr uint32_t kPortal = 30;
 
 class FaultTest : public testing::Test {
  protected:
@@ -36,42 +37,19 @@ class FaultTest : public testing::Test {
     world_.acquaint();
     attach(*b_);
   }
-  void attach(CoreWorld::Node& node) {
-    MdSpec md;
-    md.fragments = {{target_, sizeof target_}};
-    md.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
-    MeSpec me;
-    me.portal = kPortal;
-    const MeHandle handle = node.core->me_attach(me).value();
-    ASSERT_TRUE(node.core->md_attach(world_.now, handle, md).has_value());
-  }
+  void attach(CoreWorld::Node& node) { test::open_target(world_, node, target_); }
   MdHandle put(AckRequest ack = AckRequest::kNoAck, uint64_t hdr_data = 0,
                const Nid& source = Nid::any()) {
-    MdSpec md;
-    md.fragments = {{memory_, 8}};
-    md.threshold = ack == AckRequest::kAck ? 2 : 1;
-    PutArgs args;
-    args.md = a_->core->bind(md).value();
-    args.ack = ack;
-    args.target = {test::nid(to_), kPidLustre};
-    args.portal = kPortal;
-    args.source = source;
-    args.hdr_data = hdr_data;
-    EXPECT_TRUE(a_->core->put(world_.now, args).is_ok());
+    const MdHandle md = test::put(
+        world_, *a_, {test::nid(to_), std::span(memory_).first(8), ack, source, hdr_data});
     world_.collect();
-    return args.md;
+    return md;
   }
   MdHandle get() {
-    MdSpec md;
-    md.fragments = {{memory_, 8}};
-    md.threshold = 2;
-    GetArgs args;
-    args.md = a_->core->bind(md).value();
-    args.target = {test::nid(to_), kPidLustre};
-    args.portal = kPortal;
-    EXPECT_TRUE(a_->core->get(world_.now, args).is_ok());
+    const MdHandle md =
+        test::get(world_, *a_, {.target = test::nid(to_), .memory = std::span(memory_).first(8)});
     world_.collect();
-    return args.md;
+    return md;
   }
 
   // One that acts on each message; `change` makes it choosy.
@@ -101,27 +79,6 @@ class FaultTest : public testing::Test {
   }
   static FaultInfo fault(const CoreWorld::Node& at, FaultKind kind) {
     return at.core->faults(kind).at(0);
-  }
-  static uint64_t drops(const CoreWorld::Node& at, std::string_view reason) {
-    for (const CounterInfo& counter : at.core->statistics().drops) {
-      if (counter.name == reason) return counter.value;
-    }
-    ADD_FAILURE() << reason;
-    return 0;
-  }
-  static int32_t health_of(const CoreWorld::Node& node, std::string_view nid) {
-    for (const NetInfo& net : node.core->nets()) {
-      for (const NiInfo& ni : net.nis) {
-        if (ni.nid == test::nid(nid)) return ni.health;
-      }
-    }
-    for (const PeerInfo& peer : node.core->peers()) {
-      for (const PeerNiInfo& ni : peer.nis) {
-        if (ni.nid == test::nid(nid)) return ni.health;
-      }
-    }
-    ADD_FAILURE() << nid;
-    return -1;
   }
   static void expect_at_rest(const CoreWorld::Node& node) {
     EXPECT_EQ(node.core->sends_in_progress(), 0U);

@@ -6,15 +6,15 @@
 #include <cerrno>
 #include <map>
 
-#include "tests/support/core_world.h"
+#include "tests/support/core_deeds.h"
 
 namespace ulnet {
 namespace {
 
 using namespace std::chrono_literals;
 using test::CoreWorld;
-
-constexpr uint32_t kPortal = 30;
+using test::health_of;
+using test::kPortal;
 
 const Completion kRefused{.error = ECONNREFUSED,
                           .health = HealthStatus::kRemoteDropped,
@@ -43,49 +43,19 @@ class HealthTest : public testing::Test {
     open_target();
   }
   void introduce(CoreWorld::Node& node, const std::vector<std::string>& nids) {
-    PeerSettings peer;
-    peer.primary_nid = test::nid(nids.front());
-    for (const std::string& nid : nids) peer.nids.push_back(test::nid(nid));
-    ASSERT_TRUE(node.core->configure_peer(world_.now, peer).is_ok());
+    test::introduce(world_, node, nids);
   }
   void open_target() {
     world_.acquaint();
-    MdSpec md;
-    md.fragments = {{memory_, sizeof memory_}};
-    md.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
-    MeSpec me;
-    me.portal = kPortal;
-    ASSERT_TRUE(b_->core->md_attach(world_.now, b_->core->me_attach(me).value(), md).has_value());
+    test::open_target(world_, *b_, memory_);
   }
   MdHandle put(AckRequest ack = AckRequest::kNoAck, const Nid& source = Nid::any()) {
-    MdSpec md;
-    md.fragments = {{memory_, 8}};
-    md.threshold = ack == AckRequest::kAck ? 2 : 1;
-    PutArgs args;
-    args.md = a_->core->bind(md).value();
-    args.ack = ack;
-    args.target = {test::nid("10.0.1.2@tcp"), kPidLustre};
-    args.portal = kPortal;
-    args.source = source;
-    EXPECT_TRUE(a_->core->put(world_.now, args).is_ok());
+    const MdHandle md = test::put(
+        world_, *a_, {test::nid("10.0.1.2@tcp"), std::span(memory_).first(8), ack, source});
     world_.collect();
-    return args.md;
+    return md;
   }
   const SendAction& last_send() { return a_->sends.back(); }
-  int32_t health_of(const CoreWorld::Node& node, std::string_view nid) {
-    for (const NetInfo& net : node.core->nets()) {
-      for (const NiInfo& ni : net.nis) {
-        if (ni.nid == test::nid(nid)) return ni.health;
-      }
-    }
-    for (const PeerInfo& peer : node.core->peers()) {
-      for (const PeerNiInfo& ni : peer.nis) {
-        if (ni.nid == test::nid(nid)) return ni.health;
-      }
-    }
-    ADD_FAILURE() << nid;
-    return -1;
-  }
 
   CoreWorld world_;
   CoreWorld::Node* a_ = nullptr;

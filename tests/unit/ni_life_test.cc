@@ -6,16 +6,15 @@
 #include <cerrno>
 #include <optional>
 
-#include "lnet/wire/ping_info.h"
-#include "tests/support/core_world.h"
+#include "tests/support/core_deeds.h"
 
 namespace ulnet {
 namespace {
 
 using namespace std::chrono_literals;
 using test::CoreWorld;
+using test::kPortal;
 
-constexpr uint32_t kPortal = 30;
 const Completion kStopped{
     .error = ESHUTDOWN, .health = HealthStatus::kLocalError, .nothing_posted = true};
 
@@ -31,33 +30,17 @@ class NiLifeTest : public testing::Test {
     };
     a_ = &world_.add("a", nids, tune, global);
     b_ = &world_.add("b", {"10.0.1.2@tcp", "10.0.2.2@tcp1"}, {}, global);
-    MdSpec md;
-    md.fragments = {{memory_, sizeof memory_}};
-    md.options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate;
-    MeSpec me;
-    me.portal = kPortal;
-    ASSERT_TRUE(b_->core->md_attach(world_.now, b_->core->me_attach(me).value(), md).has_value());
+    test::open_target(world_, *b_, memory_);
     world_.acquaint();
   }
   void introduce_b(bool multi_rail = true) {
-    PeerSettings peer;
-    peer.primary_nid = test::nid("10.0.1.2@tcp");
-    peer.nids = {test::nid("10.0.1.2@tcp"), test::nid("10.0.2.2@tcp1")};
-    peer.multi_rail = multi_rail;
-    ASSERT_TRUE(a_->core->configure_peer(world_.now, peer).is_ok());
+    test::introduce(world_, *a_, {"10.0.1.2@tcp", "10.0.2.2@tcp1"}, multi_rail);
     world_.acquaint();
   }
   void put(std::string_view target = "10.0.1.2@tcp", const Nid& source = Nid::any()) {
-    MdSpec md;
-    md.fragments = {{memory_, 8}};
-    md.threshold = 1;
-    PutArgs args;
-    args.md = a_->core->bind(md).value();
-    args.ack = AckRequest::kNoAck;
-    args.target = {test::nid(target), kPidLustre};
-    args.portal = kPortal;
-    args.source = source;
-    ASSERT_TRUE(a_->core->put(world_.now, args).is_ok());
+    test::put(
+        world_, *a_,
+        {.target = test::nid(target), .memory = std::span(memory_).first(8), .source = source});
     world_.collect();
   }
   Status remove(NiId id) {
@@ -84,34 +67,9 @@ class NiLifeTest : public testing::Test {
     for (const Event& event : world_.events(*a_)) statuses.push_back(event.status);
     return statuses;
   }
-  std::optional<PeerNiInfo> peer_ni(std::string_view nid) {
-    for (const PeerInfo& peer : a_->core->peers()) {
-      for (const PeerNiInfo& ni : peer.nis) {
-        if (ni.nid == test::nid(nid)) return ni;
-      }
-    }
-    return std::nullopt;
-  }
+  std::optional<PeerNiInfo> peer_ni(std::string_view nid) { return test::find_peer_ni(*a_, nid); }
   // What a tells of itself, as b sees it when it pings.
-  PingInfo info_of_a(std::string_view nid) {
-    static std::vector<uint8_t> answer(4096);
-    MdSpec md;
-    md.fragments = {{answer.data(), answer.size()}};
-    md.options = kMdTruncate;
-    md.threshold = 2;
-    GetArgs get;
-    get.md = b_->core->bind(md).value();
-    get.target = {test::nid(nid), kPidLustre};
-    get.match_bits = kPingMatchBits;
-    EXPECT_TRUE(b_->core->get(world_.now, get).is_ok());
-    world_.run();
-    for (const Event& event : world_.events(*b_)) {
-      if (event.kind == EventKind::kReply)
-        return decode_ping_info({answer.data(), event.mlength}, 200).value();
-    }
-    ADD_FAILURE() << nid << " did not answer";
-    return {};
-  }
+  PingInfo info_of_a(std::string_view nid) { return test::ping(world_, *b_, nid); }
 
   CoreWorld world_;
   CoreWorld::Node* a_ = nullptr;

@@ -2,7 +2,7 @@
 // lnet-core 14.1, 14.2.
 #include <gtest/gtest.h>
 
-#include "tests/support/core_world.h"
+#include "tests/support/core_deeds.h"
 
 namespace ulnet {
 namespace {
@@ -23,13 +23,7 @@ class ReceiverChecks : public testing::Test {
   MessageVerdict arrive(const Header& header, Nid sender = {}) {
     return node_.core->handle_message(world_.now, {1, sender.is_any() ? peer_ : sender, header, 0});
   }
-  uint64_t drops(std::string_view reason) {
-    for (const CounterInfo& drop : node_.core->statistics().drops) {
-      if (drop.name == reason) return drop.value;
-    }
-    ADD_FAILURE() << "no drop reason " << reason;
-    return 0;
-  }
+  uint64_t drops(std::string_view reason) { return test::drops(node_, reason); }
   // REQUIRES: the message is dropped for that reason.
   void expect_drop(const Header& header, std::string_view reason, Nid sender = {}) {
     const uint64_t before = drops(reason);

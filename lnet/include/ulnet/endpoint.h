@@ -135,12 +135,12 @@ class Endpoint {
 
   // ---- operations. An immediate error means that no event follows. Whatever goes wrong later, "no
   // route" included, arrives as an event. Each operation ends by its bound at the latest (`ulnetctl
-  // global show`).
+  // global show`). Errors: ENOENT (stale handle), EINVAL a wildcard as the target, ESHUTDOWN.
 
   Status put(const PutArgs& args);
   Status get(const GetArgs& args);
   // `done` runs once, where handlers run. Fails as soon as the send fails (EHOSTUNREACH,
-  // ECONNREFUSED, ...), ETIMEDOUT.
+  // ECONNREFUSED, ...), ETIMEDOUT, EINVAL a wildcard.
   void ping(const PingArgs& args, PingDone done);
   // Waits. With `threads: 0` this polls meanwhile. Thread: not from a handler.
   Result<PingResult> ping(const PingArgs& args);
