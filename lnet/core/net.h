@@ -39,12 +39,12 @@ struct Ni {
   uint32_t priority = kLowestPriority;  // by selection policies
   NumaNode numa_node = kNoNumaNode;     // of its device
   int32_t health = kHealthMax;
-  Timer recovery;                 // of its next recovery ping
-  uint32_t recovery_pings = 0;    // since something came in by it
-  uint64_t recovery_ping = 0;     // MdId of the one on its way
-  bool fatal = false;             // link or address lost
-  bool published_up = true;       // by health (spec 4.5); a fatal NI is published as DOWN anyway
-  std::string down_reason;        // why it is fatal
+  Timer recovery;               // of its next recovery ping
+  uint32_t recovery_pings = 0;  // since something came in by it
+  uint64_t recovery_ping = 0;   // MdId of the one on its way
+  bool fatal = false;           // link or address lost
+  bool published_up = true;     // by health (spec 4.5); a fatal NI is published as DOWN anyway
+  std::string down_reason;      // why it is fatal
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};

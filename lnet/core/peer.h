@@ -60,11 +60,11 @@ struct PeerNi {
   // 0@lo: none recorded.
   NiId preferred_ni = kLoopbackNi;
   Time last_heard = Time::min();
-  uint64_t tx_queue_bytes = 0;    // payload + 72 of messages that hold or wait for a credit
-  uint32_t parked = 0;            // its messages on lazy portals
-  Timer recovery;                 // of its next recovery ping
-  uint32_t recovery_pings = 0;    // since something came from it
-  MdId recovery_ping = 0;         // the one on its way
+  uint64_t tx_queue_bytes = 0;  // payload + 72 of messages that hold or wait for a credit
+  uint32_t parked = 0;          // its messages on lazy portals
+  Timer recovery;               // of its next recovery ping
+  uint32_t recovery_pings = 0;  // since something came from it
+  MdId recovery_ping = 0;       // the one on its way
   MessageStats stats;
   HealthCounts failures = {};
   FailureCounts failure_kinds = {};

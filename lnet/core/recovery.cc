@@ -119,7 +119,7 @@ void Recovery::handle_event(const Md& md, const Event& event) {
   if (ping.peer_ni == 0 && succeeded) health_.raise(state_.nets.ni(ping.ni));
   if (!event.unlinked) return;
   PeerNi* peer_ni = state_.peers.find_ni(ping.peer_ni);
-  MdId* slot = ping.peer_ni == 0   ? &state_.nets.ni(ping.ni).recovery_ping
+  MdId* slot = ping.peer_ni == 0    ? &state_.nets.ni(ping.ni).recovery_ping
                : peer_ni != nullptr ? &peer_ni->recovery_ping
                                     : nullptr;
   if (slot != nullptr && *slot == md.id) *slot = 0;
