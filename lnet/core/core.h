@@ -123,6 +123,8 @@ class Core {
   void shut_down(Time now);
 
   // ---- looking
+  // Wildcard: of a NI whose driver is still starting it.
+  Nid nid_of(NiId ni) const { return state_.nets.ni(ni).nid; }
   std::vector<Nid> nids() const;  // net by net, the primary first, without 0@lo
   std::vector<NetInfo> nets() const;
   std::vector<PeerInfo> peers() const;

@@ -63,7 +63,9 @@ void Engine::handle_peer_down(NiId ni, const Nid& peer, Time last_heard) {
 }
 
 void Engine::handle_ni_fatal(NiId ni, bool fatal, std::string_view reason) {
-  logger_.warn("NI {} is {}: {}", ni, fatal ? "down" : "up again", reason);
+  const Nid nid = look([ni](const core::Core& core) { return core.nid_of(ni); });
+  logger_.warn("NI {} is {}: {}", nid.is_any() ? "that is starting" : nid.to_string(),
+               fatal ? "down" : "up again", reason);
   decide_locked(clock_now_coarse(),
                 [&](Time now) { core_.handle_ni_fatal(now, ni, fatal, reason); });
 }
