@@ -76,7 +76,8 @@ void Network::close(const Nid& nid, Farewell how) {
   Port* port = find_port(nid);
   if (port == nullptr || port->host == nullptr) return;
   trace_.note(queue_.now(), "close", {{"node", port->node}, {"how", static_cast<uint64_t>(how)}});
-  for (const uint64_t id : connection_ids()) {
+  const std::set<uint64_t> connections = port->connections;  // which changes on the way
+  for (const uint64_t id : connections) {
     if (Connection* c = find(id); c != nullptr && c->source == port) leave_sender(*c, how);
     if (Connection* c = find(id); c != nullptr && c->target == port) leave_receiver(*c, how);
     erase_if_done(id);
@@ -161,6 +162,7 @@ Network::Connection& Network::dial(Port& source, const Nid& target) {
   connection->target_nid = target;
   connection->dialled = queue_.now();
   link(source, target).connection = id;
+  source.connections.insert(id);
   queue_.in(2 * travel_time(target.net()), [this, id] { dialled(id); });
   return *connections_.emplace(id, std::move(connection)).first->second;
 }
@@ -183,6 +185,7 @@ void Network::dialled(uint64_t id) {
   trace_.note(queue_.now(), "connected",
               {{"connection", id}, {"from", source.node}, {"to", target->node}});
   connection->target = target;
+  target->connections.insert(id);
   connection->up = connection->receiver_open = true;
   connection->progress = queue_.now();
   link(source, target->nid).back_off = Duration::zero();

@@ -117,6 +117,7 @@ class Network {
     uint32_t refusals = 0;
     uint32_t hidings = 0;
     std::map<Nid, Link> links;
+    std::set<uint64_t> connections;  // ids of those with an end here
   };
   struct Outgoing {
     SendAction action;

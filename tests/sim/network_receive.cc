@@ -157,7 +157,10 @@ void Network::erase_if_done(uint64_t id) {
   const Connection* connection = find(id);
   if (connection == nullptr || connection->sender_open) return;
   const bool idle = connection->wire.empty() && connection->arrived.empty() && !connection->reading;
-  if (!connection->receiver_open || idle) connections_.erase(id);
+  if (connection->receiver_open && !idle) return;
+  connection->source->connections.erase(id);
+  if (connection->target != nullptr) connection->target->connections.erase(id);
+  connections_.erase(id);
 }
 
 }  // namespace ulnet::sim
