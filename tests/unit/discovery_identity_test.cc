@@ -352,8 +352,9 @@ TEST_F(DiscoveryTest, APeerDeletedUnderTrafficLosesNothing) {
   const std::vector<Event> events = world_.events(*a_);
   EXPECT_EQ(events.size(), 81U);
   for (const Event& event : events) EXPECT_EQ(event.status, 0);
-  EXPECT_EQ(a_->core->peers().size(), 1U);
-  for (const PeerNiInfo& ni : a_->core->peers().at(0).nis) {
+  const std::vector<PeerInfo> peers = a_->core->peers();
+  ASSERT_EQ(peers.size(), 1U);
+  for (const PeerNiInfo& ni : peers[0].nis) {
     EXPECT_EQ(ni.available_tx_credits, ni.max_ni_tx_credits);
     EXPECT_EQ(ni.tx_q_bytes, 0U);
   }
