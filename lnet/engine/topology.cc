@@ -61,7 +61,7 @@ class Topology::Machine {
     NumaDistances found;
     if (hwloc_get_nbobjs_by_type(topology_, HWLOC_OBJ_NUMANODE) < 2) return found;
     found.nodes =
-        static_cast<size_t>(hwloc_bitmap_last(hwloc_topology_get_topology_nodeset(topology_)) + 1);
+        static_cast<size_t>(hwloc_bitmap_last(hwloc_topology_get_topology_nodeset(topology_))) + 1;
     for (size_t i = 0; i < found.nodes; ++i) {
       for (size_t j = 0; j < found.nodes; ++j)
         found.values.push_back(i == j ? kLocalDistance : kRemoteDistance);
