@@ -19,6 +19,7 @@ namespace ulnet::tcp {
 namespace {
 
 constexpr Duration kScanMax = std::chrono::seconds(1);
+constexpr int kScansPerTimeout = 16;  // what stands is given up so little late
 constexpr Duration kStopPoll = std::chrono::milliseconds(1);
 
 bool same_address(const Nid& a, const Nid& b) {
@@ -94,7 +95,7 @@ void TcpLnd::Impl::settle_loop(LoopContext& context) {
 
 Duration TcpLnd::Impl::scan_interval() const {
   Duration interval = kScanMax;
-  for (const Ni* ni : driver.running_nis()) interval = std::min(interval, ni->lnd_timeout() / 4);
+  for (const Ni* ni : driver.running_nis()) interval = std::min(interval, ni->lnd_timeout() / kScansPerTimeout);
   return std::max<Duration>(interval, std::chrono::milliseconds(10));
 }
 
