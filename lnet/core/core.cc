@@ -89,6 +89,7 @@ Status Core::remove_ni(Time now, NiId id) {
   if (status.is_ok()) {
     apply_udsps();
     own_info_changed();
+    discovery_.restart();
   }
   settle();
   return status;

@@ -291,6 +291,28 @@ void Discovery::withdraw_ping(Peer& peer) {
   (void)memory_.unlink(MdHandle{md});
 }
 
+void Discovery::withdraw_push(Peer& peer) {
+  const MdId md = std::exchange(peer.discovery.push, 0);
+  peer.clear(kPeerPushSent);
+  if (md == 0) return;
+  probes_.at(md).peer = 0;
+  (void)memory_.unlink(MdHandle{md});
+}
+
+void Discovery::restart() {
+  std::vector<PeerId> peers;
+  for (const auto& [md, probe] : probes_) peers.push_back(probe.peer);
+  for (const PeerId id : peers) {
+    Peer* peer = state_.peers.find_peer(id);
+    if (peer == nullptr) continue;
+    if (peer->is(kPeerPingSent)) peer->set(kPeerForcePing);
+    if (peer->is(kPeerPushSent)) peer->set(kPeerForcePush);
+    withdraw_ping(*peer);
+    withdraw_push(*peer);
+    begin(*peer);
+  }
+}
+
 void Discovery::take_answer(Peer& peer, const Event& event, std::span<const uint8_t> bytes) {
   PeerDiscovery& known = peer.discovery;
   const auto info = decode_ping_info(bytes, static_cast<uint32_t>(state_.global.max_interfaces));
@@ -430,10 +452,7 @@ void Discovery::handle_event(const Md& md, const Event& event) {
 
 void Discovery::leaves(Peer& peer, Peer* heir) {
   withdraw_ping(peer);
-  if (const MdId md = std::exchange(peer.discovery.push, 0)) {
-    probes_.at(md).peer = 0;
-    (void)memory_.unlink(MdHandle{md});
-  }
+  withdraw_push(peer);
   state_.timers.cancel(peer.discovery.push_again);
   state_.timers.cancel(peer.discovery.ask_again);
   const std::vector<uint64_t> sends = std::exchange(peer.discovery.sends, {});

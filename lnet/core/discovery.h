@@ -50,6 +50,8 @@ class Discovery {
   // so that conflicting claims make no storm of questions.
   void ask(Peer& peer, const Nid& nid);
   void ask_due(PeerId id);
+  // A NI has gone, and with it perhaps the answers to what is under way: asks and tells again.
+  void restart();
   // A status in our ping info has changed: tells every peer that knows us.
   void announce();
 
@@ -91,6 +93,7 @@ class Discovery {
   void ping(Peer& peer);
   void push(Peer& peer);
   void withdraw_ping(Peer& peer);
+  void withdraw_push(Peer& peer);
   void finish(Peer& peer, int32_t error);
   void end_waiters(Peer& peer, int32_t error);
   bool waits_for_alias(const Peer& peer) const;

@@ -95,6 +95,24 @@ TEST_F(DiscoveryTest, WaitingCountsInTheBoundOfTheOperation) {
   }
 }
 
+TEST_F(DiscoveryTest, WhatIsUnderWayWhenANiGoesStartsAgainByAnother) {
+  two_rails();
+  put(*a_, "10.0.1.2@tcp");
+  world_.collect();
+  const NiId first = a_->sends.front().ni;
+  world_.deliver_one(*a_);
+  world_.collect();
+  world_.deliver_one(*b_);
+  world_.collect();
+  ASSERT_EQ(a_->sends.front().ni, first);
+  lose_one(*a_);  // the push
+  ASSERT_TRUE(a_->core->remove_ni(world_.now, first).is_ok());
+  world_.run();
+  const std::vector<Event> events = world_.events(*a_);
+  ASSERT_EQ(events.size(), 1U);  // no time has passed
+  EXPECT_EQ(events[0].status, 0);
+}
+
 TEST_F(DiscoveryTest, WhatWasUnlinkedWhileItWaitedIsNotSent) {
   two_rails();
   const MdHandle md = put(*a_, "10.0.1.2@tcp", AckRequest::kAck);
