@@ -95,7 +95,8 @@ void TcpLnd::Impl::settle_loop(LoopContext& context) {
 
 Duration TcpLnd::Impl::scan_interval() const {
   Duration interval = kScanMax;
-  for (const Ni* ni : driver.running_nis()) interval = std::min(interval, ni->lnd_timeout() / kScansPerTimeout);
+  for (const Ni* ni : driver.running_nis())
+    interval = std::min(interval, ni->lnd_timeout() / kScansPerTimeout);
   return std::max<Duration>(interval, std::chrono::milliseconds(10));
 }
 
