@@ -28,7 +28,7 @@ void check_share(Cluster& cluster, const Node& node, const std::vector<Nid>& nid
       idle = nid;
     }
   }
-  if (least <= most && (least == 0 || most - least > spread)) {
+  if (least <= most && most - least > spread) {
     violations.add(cluster.now(),
                    fmt::format("{}: all rails are well, but {} carried {} messages and another {}",
                                node.spec().name, idle.to_string(), least, most));
