@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "lnet/core/backoff.h"
-
 namespace ulnet::core {
 namespace {
 
@@ -62,9 +60,7 @@ void Discovery::ask_now(Peer& peer) {
   PeerDiscovery& known = peer.discovery;
   known.ask_again.id = peer.id;
   known.ask_again.kind = TimerKind::kAskAgain;
-  state_.timers.set(known.ask_again,
-                    state_.now + backoff_interval(state_.rng, known.asks++,
-                                                  state_.global.max_recovery_ping_interval_s));
+  state_.timers.set(known.ask_again, state_.now + state_.backoff(known.asks++));
   known.ask = known.asked;
   peer.set(kPeerForcePing);
   begin(peer);
@@ -192,14 +188,18 @@ void Discovery::merge(Peer& peer) {
   enqueue(peer);
 }
 
+void Discovery::keep_info(Peer& peer, const PingInfo& info, const Nid& source, bool settled) {
+  peer.discovery.info = info;
+  peer.discovery.info_source = source;
+  peer.discovery.info_settled = settled;
+  peer.set(kPeerDataPresent);
+}
+
 void Discovery::hand_over(Peer& from, Peer& to, const PingInfo& info, const Nid& source) {
   if (to.is(kPeerDataPresent) && info.sequence <= to.discovery.info->sequence) return;
-  to.discovery.info = info;
-  to.discovery.info_source = source;
-  to.discovery.info_settled = true;
+  keep_info(to, info, source, true);
   to.discovery.answer_local = std::exchange(from.discovery.answer_local, Nid::any());
   to.discovery.answer_remote = std::exchange(from.discovery.answer_remote, Nid::any());
-  to.set(kPeerDataPresent);
   to.clear(kPeerNidsCurrent | kPeerForcePing | kPeerPingFailed);
   to.discovery.error = 0;
   withdraw_ping(to);
@@ -282,18 +282,19 @@ void Discovery::ping(Peer& peer) {
   ULNET_ASSERT(status.is_ok(), "a GET into memory that was just bound");
 }
 
-// Its answer is not needed any more.
+// Their answers are not needed any more.
 void Discovery::withdraw_ping(Peer& peer) {
-  const MdId md = std::exchange(peer.discovery.ping, 0);
   peer.clear(kPeerPingSent);
-  if (md == 0) return;
-  probes_.at(md).peer = 0;
-  (void)memory_.unlink(MdHandle{md});
+  withdraw(peer.discovery.ping);
 }
 
 void Discovery::withdraw_push(Peer& peer) {
-  const MdId md = std::exchange(peer.discovery.push, 0);
   peer.clear(kPeerPushSent);
+  withdraw(peer.discovery.push);
+}
+
+void Discovery::withdraw(MdId& probe) {
+  const MdId md = std::exchange(probe, 0);
   if (md == 0) return;
   probes_.at(md).peer = 0;
   (void)memory_.unlink(MdHandle{md});
@@ -319,13 +320,9 @@ void Discovery::take_answer(Peer& peer, const Event& event, std::span<const uint
   if (info) {
     known.bad_answers = 0;
     if (known.asked == event.source.nid) known.asked = Nid::any();
-    known.info = *info;
-    known.info_source = event.source.nid;
-    known.info_settled = false;
     known.answer_local = event.target.nid;
     known.answer_remote = event.source.nid;
-    peer.set(kPeerDataPresent);
-    return;
+    return keep_info(peer, *info, event.source.nid, false);
   }
   const uint32_t needed = info.error().needed_bytes;
   const bool grows = info.error().error == PingInfoError::kTruncated && needed > known.sink_bytes &&
@@ -390,9 +387,7 @@ void Discovery::push_ended(Peer& peer, const Probe& probe) {
   } else {
     known.push_again.id = peer.id;
     known.push_again.kind = TimerKind::kPushAgain;
-    state_.timers.set(known.push_again,
-                      state_.now + backoff_interval(state_.rng, known.pushes_failed++,
-                                                    state_.global.max_recovery_ping_interval_s));
+    state_.timers.set(known.push_again, state_.now + state_.backoff(known.pushes_failed++));
   }
   if (!state_.global.discovery && !peer.is(kPeerConfigured)) known.said_goodbye = true;
 }
@@ -415,11 +410,8 @@ void Discovery::handle_push(const Event& event, std::span<const uint8_t> bytes) 
   }
   if ((info->features & kPingMultiRail) == 0) return;
   if (peer.is(kPeerDataPresent) && info->sequence <= peer.discovery.info->sequence) return;
-  peer.discovery.info = *info;
-  peer.discovery.info_source = event.source.nid;
-  peer.discovery.info_settled = false;
+  keep_info(peer, *info, event.source.nid, false);
   peer.clear(kPeerNidsCurrent);
-  peer.set(kPeerDataPresent);
   begin(peer);
 }
 

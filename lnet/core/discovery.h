@@ -89,11 +89,14 @@ class Discovery {
   void begin(Peer& peer);
   void step(Peer& peer);
   void merge(Peer& peer);
+  // For the next step. `settled`: it is known to be about this peer.
+  void keep_info(Peer& peer, const PingInfo& info, const Nid& source, bool settled);
   void hand_over(Peer& from, Peer& to, const PingInfo& info, const Nid& source);
   void ping(Peer& peer);
   void push(Peer& peer);
   void withdraw_ping(Peer& peer);
   void withdraw_push(Peer& peer);
+  void withdraw(MdId& probe);
   void finish(Peer& peer, int32_t error);
   void end_waiters(Peer& peer, int32_t error);
   bool waits_for_alias(const Peer& peer) const;

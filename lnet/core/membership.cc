@@ -172,9 +172,7 @@ Peer* Membership::subject_of(Peer& peer, const PingInfo& info, const Nid& source
   PeerNi* owner = state_.peers.find(primary);
   if (owner != nullptr && owner->peer != peer.id) {
     Peer& other = state_.peers.peer(owner->peer);
-    const std::vector<Nid>& listed = other.discovery.listed;
-    const bool listed_there = std::find(listed.begin(), listed.end(), source) != listed.end();
-    if (listed_there || !is_live(other)) return &other;
+    if (contains(other.discovery.listed, source) || !is_live(other)) return &other;
     hooks_.ask(other, primary);
     return nullptr;
   }
@@ -262,10 +260,16 @@ void Membership::take_over(PeerNi& ni, Peer& peer) {
   if (peer.is_multi_rail()) ni.preferred_ni = kLoopbackNi;
   if (from.nets.empty()) {
     erase(from, &peer);
-  } else if (from.primary_nid == ni.nid) {
-    from.primary_nid = state_.peers.ni(from.nets.front().nis.front()).nid;
-    from.clear(kPeerLockedPrimary | kPeerDiscovered | kPeerNidsCurrent);
+  } else {
+    choose_primary(from, ni.nid);
   }
+}
+
+// The next NID is the primary one when that has `gone`, until the node says otherwise.
+void Membership::choose_primary(Peer& peer, const Nid& gone) {
+  if (peer.primary_nid != gone) return;
+  peer.primary_nid = state_.peers.ni(peer.nets.front().nis.front()).nid;
+  peer.clear(kPeerLockedPrimary | kPeerDiscovered | kPeerNidsCurrent);
 }
 
 void Membership::remove_unlisted(Peer& peer, const PingInfo& info) {
@@ -295,10 +299,7 @@ void Membership::becomes_own(const Nid& nid) {
   Peer& peer = state_.peers.peer(ni->peer);
   if (state_.peers.ni_count(peer.id) == 1) return erase(peer, nullptr);
   remove_ni(*ni);
-  if (peer.primary_nid == nid) {
-    peer.primary_nid = state_.peers.ni(peer.nets.front().nis.front()).nid;
-    peer.clear(kPeerLockedPrimary | kPeerDiscovered | kPeerNidsCurrent);
-  }
+  choose_primary(peer, nid);
 }
 
 void Membership::remove_ni(PeerNi& ni) {

@@ -76,6 +76,7 @@ class Membership {
   bool may_take(Peer& owner, const PeerNi& ni, Peer& claimant, const Nid& source);
   void attach(Peer& peer, const Nid& nid);
   void take_over(PeerNi& ni, Peer& peer);
+  void choose_primary(Peer& peer, const Nid& gone);
   void remove_unlisted(Peer& peer, const PingInfo& info);
   void remove_ni(PeerNi& ni);
   void erase(Peer& peer, Peer* heir);

@@ -208,8 +208,8 @@ Result<Ni*> fixed_source(State& state, const PathRequest& request) {
 
 // The peer NI with the NID that was asked for; nullptr when it is not known.
 PeerNi* find_dest(State& state, const PathRequest& request) {
-  PeerNi* sender = request.response_sender;
-  return sender != nullptr && sender->nid == request.dest ? sender : state.peers.find(request.dest);
+  PeerNi* likely = request.likely_dest;
+  return likely != nullptr && likely->nid == request.dest ? likely : state.peers.find(request.dest);
 }
 
 Failure no_route(const Nid& dest) {

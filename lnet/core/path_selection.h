@@ -29,10 +29,11 @@ namespace ulnet::core {
 struct PathRequest {
   Nid dest;
   Nid source;  // wildcard: choose
-  // Of an ACK or REPLY: the NI the request came in by, from which the answer goes back; and who it
-  // came from last (nullptr: loopback).
+  // Who `dest` is, where the caller has just seen: the last hop of the request that is answered, or
+  // whom discovery knows. Looked up when it is nullptr or another.
+  PeerNi* likely_dest = nullptr;
+  // Of an ACK or REPLY: the NI the request came in by, from which the answer goes back.
   const Ni* response_ni = nullptr;
-  PeerNi* response_sender = nullptr;
   bool reserved_portal = false;
   bool pinned = false;                 // to exactly `dest`, also if that is a NID of ours
   NumaNode memory_node = kNoNumaNode;  // where the payload is

@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "lnet/core/backoff.h"
 #include "lnet/wire/ping_info.h"
 
 namespace ulnet::core {
-
-Duration Recovery::interval(uint32_t pings) {
-  return backoff_interval(state_.rng, pings, state_.global.max_recovery_ping_interval_s);
-}
 
 void Recovery::enter(Ni& ni) {
   if (ni.is_loopback() || !ni.is_active() || state_.shutting_down) return;
@@ -31,7 +26,7 @@ void Recovery::plan(Timer& recovery, uint32_t pings) {
   // What is silent keeps its schedule; what was heard is pinged soon, not after the long interval
   // of its silence.
   if (recovery.is_set() && pings > 0) return;
-  const Time when = state_.now + interval(pings);
+  const Time when = state_.now + state_.backoff(pings);
   if (!recovery.is_set() || when < recovery.when) state_.timers.set(recovery, when);
 }
 
@@ -44,7 +39,7 @@ bool Recovery::may_ping(const PeerNi& peer_ni) const {
 }
 
 void Recovery::bring_forward(Timer& recovery, uint32_t pings) {
-  const Time latest = state_.now + interval(pings);
+  const Time latest = state_.now + state_.backoff(pings);
   if (recovery.when > latest) state_.timers.set(recovery, latest);
 }
 
@@ -69,7 +64,7 @@ void Recovery::settings_changed() {
 void Recovery::ni_due(NiId id) {
   Ni& ni = state_.nets.ni(id);
   if (ni.health == kHealthMax || health_.sensitivity(ni) == 0) return;
-  const Duration next = interval(++ni.recovery_pings);
+  const Duration next = state_.backoff(++ni.recovery_pings);
   state_.timers.set(ni.recovery, state_.now + next);
   ping({.ni = id}, ni.recovery_ping, ni.nid, std::min(next, ni.lnd_timeout));
 }
@@ -81,7 +76,7 @@ void Recovery::peer_ni_due(PeerNiId id) {
     peer_ni.recovery_pings = 0;  // ages out, until it is heard again
     return;
   }
-  const Duration next = interval(++peer_ni.recovery_pings);
+  const Duration next = state_.backoff(++peer_ni.recovery_pings);
   state_.timers.set(peer_ni.recovery, state_.now + next);
   const NiId ni = state_.nets.nis_of(peer_ni.nid.net()).front();
   const Duration limit = std::min(next, state_.nets.ni(ni).lnd_timeout);

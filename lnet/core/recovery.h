@@ -43,8 +43,6 @@ class Recovery {
     PeerNiId peer_ni = 0;
     std::vector<uint8_t> answer;  // its content is not looked at
   };
-  // 1, 2, 4, ... s, at most the cap, plus up to a quarter at random.
-  Duration interval(uint32_t pings);
   void plan(Timer& recovery, uint32_t pings);
   bool may_ping(const PeerNi& peer_ni) const;
   // REQUIRES: it is set.

@@ -66,7 +66,7 @@ PathRequest Sender::request_of(const SendMessage& message) const {
   // An answer goes back from the NI of the request, or from another when that one has been removed.
   if (message.is_response && state_.nets.ni(message.ni).is_active()) {
     request.response_ni = &state_.nets.ni(message.ni);
-    request.response_sender = state_.peers.find_ni(message.next_hop);
+    request.likely_dest = state_.peers.find_ni(message.next_hop);
   }
   const auto ni = [this](NiId id) { return id != kLoopbackNi ? &state_.nets.ni(id) : nullptr; };
   request.avoid_ni = ni(message.failed_ni);
@@ -76,7 +76,7 @@ PathRequest Sender::request_of(const SendMessage& message) const {
   return request;
 }
 
-void Sender::attempt(SendMessage& message, const PathRequest& request) {
+void Sender::attempt(SendMessage& message, PathRequest request) {
   if (state_.shutting_down)
     return finish(message, local_failure(ESHUTDOWN, HealthStatus::kLocalError));
   if (waits_for_discovery(message, request)) return;
@@ -93,11 +93,11 @@ void Sender::attempt(SendMessage& message, const PathRequest& request) {
 
 // The discovery gate (6.2): whoever is sent to must be known as the node that it is. Its own pings,
 // pushes and answers pass.
-bool Sender::waits_for_discovery(SendMessage& message, const PathRequest& request) {
+bool Sender::waits_for_discovery(SendMessage& message, PathRequest& request) {
   if (message.is_response || request.reserved_portal || request.pinned) return false;
   if (state_.nets.is_local_nid(request.dest)) return false;
-  PeerNi* peer_ni = find_or_create_peer_ni(state_, request.dest, false);
-  Peer& peer = state_.peers.peer(peer_ni->peer);
+  request.likely_dest = find_or_create_peer_ni(state_, request.dest, false);
+  Peer& peer = state_.peers.peer(request.likely_dest->peer);
   if (!peer_needed_(peer)) return false;
   if (peer.discovery.sends.size() >= static_cast<size_t>(state_.limits.waiting_for_discovery_max)) {
     finish(message, local_failure(ENOBUFS, HealthStatus::kLocalError));

@@ -58,8 +58,8 @@ class Sender {
   // What path selection is to know of a message of ours.
   PathRequest request_of(const SendMessage& message) const;
   // Finds a path for an attempt and goes down it; or finishes the message.
-  void attempt(SendMessage& message, const PathRequest& request);
-  bool waits_for_discovery(SendMessage& message, const PathRequest& request);
+  void attempt(SendMessage& message, PathRequest request);
+  bool waits_for_discovery(SendMessage& message, PathRequest& request);
   void attempt_again(SendMessage& message);
   void set_path(SendMessage& message, const Path& path);
   std::vector<SendId> waiting_for(NiId ni) const;

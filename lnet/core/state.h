@@ -11,6 +11,7 @@
 
 #include "lnet/base/rng.h"
 #include "lnet/base/slab.h"
+#include "lnet/core/backoff.h"
 #include "lnet/core/fault.h"
 #include "lnet/core/match_table.h"
 #include "lnet/core/md.h"
@@ -82,6 +83,10 @@ struct State {
     return now + std::min(attempts, transaction);
   }
 
+  // When to try again what has failed so often in a row (backoff.h).
+  Duration backoff(uint32_t failures) {
+    return backoff_interval(rng, failures, global.max_recovery_ping_interval_s);
+  }
   void note_message_count() {
     const uint64_t alive = sends.size() + receives.size();
     if (alive > stats.msgs_max) stats.msgs_max = alive;

@@ -21,6 +21,7 @@
 #include "lnet/engine/loopback_lnd.h"
 #include "lnet/wire/header.h"
 #include "lnet/wire/ping_info.h"
+#include "tests/support/nid.h"
 
 namespace ulnet {
 namespace {
@@ -57,9 +58,7 @@ class Script {
   std::span<const uint8_t> rest_;
 };
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 struct Silent : EventHandler {
   void handle_event(const Event&) override {}

@@ -79,18 +79,18 @@ def shares(node, seconds):
 
 def cut_rail(node, silently):
     """Cuts rail eth1 at this node, whose carrier stays or goes. The time."""
-    if silently:
-        node.set_silent("eth1", True)
-    else:
-        node.set_carrier("eth1", False)
-    return time.monotonic()
+    return _set_rail(node, silently, whole=False)
 
 
 def mend_rail(node, silently):
+    return _set_rail(node, silently, whole=True)
+
+
+def _set_rail(node, silently, whole):
     if silently:
-        node.set_silent("eth1", False)
+        node.set_silent("eth1", not whole)
     else:
-        node.set_carrier("eth1", True)
+        node.set_carrier("eth1", whole)
     return time.monotonic()
 
 

@@ -13,12 +13,9 @@
 
 #include "lnet/core/core.h"
 #include "lnet/engine/loopback_lnd.h"
+#include "tests/support/nid.h"
 
 namespace ulnet::test {
-
-inline Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
 
 class CoreWorld {
  public:

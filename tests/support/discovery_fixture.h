@@ -98,6 +98,22 @@ class DiscoveryTest : public testing::Test {
     open_target(*a_);
     open_target(*b_);
   }
+  // a pings b by hand from either NI of its own: b knows two strangers.
+  void be_heard_by_both_nids() {
+    for (const char* source : {"10.0.1.1@tcp", "10.0.1.11@tcp"}) {
+      MdSpec md;
+      md.fragments = {{memory_, 64}};
+      md.threshold = 2;
+      md.options = kMdTruncate;
+      GetArgs get;
+      get.md = a_->core->bind(md).value();
+      get.target = {nid("10.0.1.2@tcp"), kPidLustre};
+      get.match_bits = kPingMatchBits;
+      get.source = nid(source);
+      ASSERT_TRUE(a_->core->get(world_.now, get).is_ok());
+      world_.run();
+    }
+  }
   // The present node of these NIDs is no more; a new one has `nids`.
   CoreWorld::Node& restart(const std::vector<std::string>& old_nids,
                            const std::vector<std::string>& nids, bool discovers = true) {

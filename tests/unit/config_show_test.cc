@@ -8,6 +8,7 @@
 #include <string>
 
 #include "config/dump.h"
+#include "tests/support/nid.h"
 
 namespace ulnet::config {
 namespace {
@@ -23,9 +24,7 @@ std::string recorded(const std::string& name) {
   return text;
 }
 
-Nid nid(const char* text) {
-  return *Nid::parse(text);
-}
+using test::nid;
 
 // Node A of the recordings.
 std::vector<NetInfo> recorded_nets() {

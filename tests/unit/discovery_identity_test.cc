@@ -46,20 +46,7 @@ TEST_F(DiscoveryTest, TwoRecordsOfOneNodeBecomeOneWithAllThatWaited) {
 
 TEST_F(DiscoveryTest, ANodeHeardByTwoNidsIsMergedOnItsWordFromBoth) {
   two_rails();
-  // Two pings by hand from either NI of a: b knows two strangers.
-  for (const char* source : {"10.0.1.1@tcp", "10.0.1.11@tcp"}) {
-    MdSpec md;
-    md.fragments = {{memory_, 64}};
-    md.threshold = 2;
-    md.options = kMdTruncate;
-    GetArgs get;
-    get.md = a_->core->bind(md).value();
-    get.target = {nid("10.0.1.2@tcp"), kPidLustre};
-    get.match_bits = kPingMatchBits;
-    get.source = nid(source);
-    ASSERT_TRUE(a_->core->get(world_.now, get).is_ok());
-    world_.run();
-  }
+  be_heard_by_both_nids();
   EXPECT_EQ(b_->core->peers().size(), 2U);
   put(*a_, "10.0.1.2@tcp");
   world_.run();
@@ -68,20 +55,7 @@ TEST_F(DiscoveryTest, ANodeHeardByTwoNidsIsMergedOnItsWordFromBoth) {
 
 TEST_F(DiscoveryTest, ANidThatCouldNotAnswerWhoseItIsIsAskedAgain) {
   two_rails();
-  // b hears a by either NID, and knows two strangers.
-  for (const char* source : {"10.0.1.1@tcp", "10.0.1.11@tcp"}) {
-    MdSpec md;
-    md.fragments = {{memory_, 64}};
-    md.threshold = 2;
-    md.options = kMdTruncate;
-    GetArgs get;
-    get.md = a_->core->bind(md).value();
-    get.target = {nid("10.0.1.2@tcp"), kPidLustre};
-    get.match_bits = kPingMatchBits;
-    get.source = nid(source);
-    ASSERT_TRUE(a_->core->get(world_.now, get).is_ok());
-    world_.run();
-  }
+  be_heard_by_both_nids();
   // Whatever b sends to the second is lost, but for the last.
   int lost = 0;
   const auto run_lossy = [&](int lose) {

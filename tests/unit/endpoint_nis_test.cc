@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/nid.h"
 #include "tests/support/ports.h"
 #include "ulnet/endpoint.h"
 
@@ -18,9 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr uint32_t kPortal = 30;
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 NiSettings ni(std::string_view text) {
   NiSettings settings;

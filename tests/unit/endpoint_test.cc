@@ -14,6 +14,7 @@
 
 #include "lnet/base/log.h"
 #include "lnet/base/rng.h"
+#include "tests/support/nid.h"
 #include "tests/support/ports.h"
 
 namespace ulnet {
@@ -23,9 +24,7 @@ using namespace std::chrono_literals;
 
 constexpr uint32_t kPortal = 30;
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 // Collects events of several MDs; waits for conditions on them.
 class Collector final : public EventHandler {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lnet/core/fault.h"
+#include "tests/support/nid.h"
 
 namespace ulnet::core {
 namespace {
@@ -18,9 +19,7 @@ using testing::HasSubstr;
 
 constexpr uint32_t kPortal = 30;
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 Header header(MessageType type, uint32_t portal = kPortal) {
   Header h;

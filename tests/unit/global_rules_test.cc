@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lnet/base/integer_text.h"
+#include "tests/support/nid.h"
 
 namespace ulnet {
 namespace {
@@ -18,9 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 TEST(IntegerText, OnlyWholeNumbers) {
   int64_t value = 0;

@@ -6,6 +6,7 @@
 
 #include "lnet/base/bytes.h"
 #include "tests/support/hex.h"
+#include "tests/support/nid.h"
 
 namespace ulnet {
 namespace {
@@ -15,9 +16,7 @@ using test::hex;
 // Interface cookie of A in the examples of spec lnet-core 13.
 constexpr uint64_t kInterfaceA = 0x17F3A9C4D25B8E01;
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 std::vector<uint8_t> encoded(HeaderForm form, const Header& header) {
   std::vector<uint8_t> bytes(header_bytes(form), 0xEE);

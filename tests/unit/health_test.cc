@@ -320,7 +320,7 @@ TEST_F(HealthTest, TheHealthiestNetIsChosen) {
 class RecoveryTest : public HealthTest {
  protected:
   // b sends a something from its NID `source`.
-  void hear_b_from(const char* source) {
+  void send_from_b(const char* source, uint32_t portal, uint64_t match_bits) {
     MdSpec md;
     md.threshold = 1;
     PutArgs args;
@@ -328,9 +328,12 @@ class RecoveryTest : public HealthTest {
     args.ack = AckRequest::kNoAck;
     args.target = {test::nid("10.0.1.1@tcp"), kPidLustre};
     args.source = test::nid(source);
-    args.portal = kReservedPortal;
-    args.match_bits = kPingMatchBits;
+    args.portal = portal;
+    args.match_bits = match_bits;
     ASSERT_TRUE(b_->core->put(world_.now, args).is_ok());
+  }
+  void hear_b_from(const char* source) {
+    send_from_b(source, kReservedPortal, kPingMatchBits);
     world_.run();
   }
   // Times of the recovery pings that a sends to `nid` within `span`, none of which is delivered.
@@ -416,20 +419,13 @@ TEST_F(RecoveryTest, WhatAgedOutIsPingedAgainWhenAnythingComesFromIt) {
   GlobalSettings global;
   global.recovery_limit_s = 5;
   two_rails(global);
-  const Nid rail = test::nid("10.0.1.2@tcp");
+  const char* const name = "10.0.1.2@tcp";
+  const Nid rail = test::nid(name);
   put(AckRequest::kNoAck, test::nid("10.0.1.1@tcp"));
   world_.fail_one(*a_, {.error = EIO, .health = HealthStatus::kRemoteError});
   EXPECT_FALSE(ping_times(rail, 20s).empty());
   EXPECT_THAT(ping_times(rail, 1000s, 1s), testing::IsEmpty());
-  MdSpec md;
-  md.threshold = 1;
-  PutArgs args;
-  args.md = b_->core->bind(md).value();
-  args.ack = AckRequest::kNoAck;
-  args.target = {test::nid("10.0.1.1@tcp"), kPidLustre};
-  args.source = rail;
-  args.portal = 17;  // where nothing waits
-  ASSERT_TRUE(b_->core->put(world_.now, args).is_ok());
+  send_from_b(name, 17, 0);  // where nothing waits
   world_.collect();
   world_.deliver_one(*b_);
   EXPECT_EQ(a_->core->statistics().drop_count, 1U);

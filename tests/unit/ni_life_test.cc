@@ -43,6 +43,13 @@ class NiLifeTest : public testing::Test {
         {.target = test::nid(target), .memory = std::span(memory_).first(8), .source = source});
     world_.collect();
   }
+  void put_for_an_ack() {
+    test::put(world_, *a_,
+              {.target = test::nid("10.0.1.2@tcp"),
+               .memory = std::span(memory_).first(8),
+               .ack = AckRequest::kAck});
+    world_.collect();
+  }
   Status remove(NiId id) {
     const Status status = a_->core->remove_ni(world_.now, id);
     world_.collect();
@@ -323,16 +330,7 @@ TEST_F(NiLifeTest, WhatWaitsForTheDiscoveryOfAForgottenPeerFailsAtOnce) {
 // The request is gone with its peer, and must still end.
 TEST_F(NiLifeTest, AResponseThatIsLostWithItsPeerEndsInTime) {
   start({"10.0.1.1@tcp"});
-  MdSpec md;
-  md.fragments = {{memory_, 8}};
-  md.threshold = 2;
-  md.options = kMdTrackResponse;
-  PutArgs args;
-  args.md = a_->core->bind(md).value();
-  args.target = {test::nid("10.0.1.2@tcp"), kPidLustre};
-  args.portal = kPortal;
-  ASSERT_TRUE(a_->core->put(world_.now, args).is_ok());
-  world_.collect();
+  put_for_an_ack();
   const SendAction send = a_->sends.front();
   a_->sends.clear();
   a_->core->handle_send_done(world_.now, send.id, {});
@@ -345,15 +343,7 @@ TEST_F(NiLifeTest, AResponseThatIsLostWithItsPeerEndsInTime) {
 TEST_F(NiLifeTest, AnAnswerGoesByAnotherNiWhenItsOwnIsGone) {
   start({"10.0.1.1@tcp", "10.0.1.11@tcp"});
   world_.add_ni(*b_, "10.0.1.12@tcp");
-  MdSpec md;
-  md.fragments = {{memory_, 8}};
-  md.threshold = 2;
-  PutArgs args;
-  args.md = a_->core->bind(md).value();
-  args.target = {test::nid("10.0.1.2@tcp"), kPidLustre};
-  args.portal = kPortal;
-  ASSERT_TRUE(a_->core->put(world_.now, args).is_ok());
-  world_.collect();
+  put_for_an_ack();
   world_.deliver_one(*a_);
   world_.collect();
   ASSERT_EQ(b_->sends.size(), 1U);  // the ACK, in the hands of the driver

@@ -102,12 +102,12 @@ void recovery_of_the_ill(Rails& rails, PathRequest& request) {
 // ... which came in by 10.0.0.11, from its source itself.
 void response(Rails& rails, PathRequest& request) {
   request.response_ni = &rails.ni("10.0.0.11@tcp");
-  request.response_sender = rails.state().peers.find(request.dest);
+  request.likely_dest = rails.state().peers.find(request.dest);
 }
 // ... which came in by the IPv6 NI (capture tcp46-mixed-to-v4only).
 void response_by_ipv6(Rails& rails, PathRequest& request) {
   request.response_ni = &rails.ni("fd00::1@tcp");
-  request.response_sender = rails.state().peers.find(request.dest);
+  request.likely_dest = rails.state().peers.find(request.dest);
 }
 void response_to_the_ill(Rails& rails, PathRequest& request) {
   response(rails, request);

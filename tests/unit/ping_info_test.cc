@@ -7,6 +7,7 @@
 
 #include "lnet/base/bytes.h"
 #include "tests/support/hex.h"
+#include "tests/support/nid.h"
 
 namespace ulnet {
 namespace {
@@ -16,9 +17,7 @@ using test::hex;
 constexpr uint32_t kLimit = 200;
 constexpr uint32_t kClient = kPingNiStatus | kPingRoutingDisabled | kPingMultiRail | kPingDiscovery;
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 PingInfo info_of(uint32_t features, uint32_t sequence, std::vector<PingNi> nis) {
   return {.features = features, .pid = kPidLustre, .sequence = sequence, .nis = std::move(nis)};

@@ -1,6 +1,7 @@
 // Which address a NI gets: by NID, by device, by alias label; in whatever order the kernel lists
 // them.
 #include "lnd_tcp/interfaces.h"
+#include "tests/support/nid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +13,7 @@ namespace {
 
 using tcp::InterfaceAddress;
 
-Nid nid(std::string_view text) {
-  return *Nid::parse(text);
-}
+using test::nid;
 
 // SL-9: one device with three addresses and two labels that are prefixes of each other; an IPv6
 // address; lo.

@@ -8,6 +8,7 @@
 #include "lnet/base/bytes.h"
 #include "lnet/wire/header.h"
 #include "tests/support/hex.h"
+#include "tests/support/nid.h"
 
 namespace ulnet::tcp {
 namespace {
@@ -17,9 +18,7 @@ using test::hex;
 constexpr uint64_t kIncarnationA = 1'700'000'000'000'000'000;
 constexpr uint64_t kIncarnationB = 1'700'000'100'000'000'000;
 
-Nid nid(std::string_view text) {
-  return Nid::parse(text).value();
-}
+using test::nid;
 
 // ---------------------------------------------------------------- spec tcp-lnd 9.1, 9.8: connect
 // request
